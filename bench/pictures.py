@@ -1,0 +1,20 @@
+"""Photographs to work on: real ones from scikit-image, at two megapixels, with some grain."""
+
+import io
+from functools import cache
+
+import numpy as np
+from PIL import Image
+
+
+@cache
+def two_megapixels() -> bytes:
+    from skimage import data
+
+    grain = np.random.default_rng(7).normal(0, 4, (1414, 1414, 1))
+    photo = np.asarray(Image.fromarray(data.astronaut()).resize((1414, 1414)), dtype=np.float64)
+    buffer = io.BytesIO()
+    Image.fromarray(np.clip(photo + grain, 0, 255).astype(np.uint8)).save(
+        buffer, "JPEG", quality=88
+    )
+    return buffer.getvalue()

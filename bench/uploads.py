@@ -1,0 +1,180 @@
+"""CPU per upload, split by adding one step at a time to the same request.
+
+Each variant is a server process of its own on loopback; rounds are interleaved and the median kept,
+because machines are noisy. The load generator's CPU is not counted.
+"""
+
+import asyncio
+import multiprocessing
+import os
+import socket
+import tempfile
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import psutil
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bench.load import multipart, post_many, request
+from bench.measure import Table, cpu_seconds, median, tree
+from bench.pictures import two_megapixels
+from safelight.accounts.first_start import first_start
+from safelight.app import create_app
+from safelight.http.middleware import Frame
+from safelight.infra import logs
+from safelight.infra.clock import Clock
+from safelight.infra.db import Database
+from safelight.infra.ids import Ids, RandomIds
+from safelight.infra.metrics import Metrics
+from safelight.infra.postgres import EmbeddedPostgres
+from safelight.ingest.directory import Incoming, IngestDirectory
+from safelight.ingest.multipart import FilePart
+from safelight.ingest.receive import Limits, Receiver
+from safelight.settings import ACCEPTED_TYPES, Settings
+from safelight.wiring import open_services
+
+TOKEN = "slt_" + "b" * 40
+LIMITS = Limits(2**31, 10**9, ACCEPTED_TYPES)
+STEPS = ("drain", "framework", "parse", "hash and write", "fsync and rename", "whole upload")
+
+
+class Unsynced(Incoming):
+    """Everything but making it durable and visible."""
+
+    def finish(self, extension: str) -> Path:
+        return self._directory.final_path(self._image_id, extension)
+
+
+async def drain(scope: Scope, receive: Receive, send: Send) -> None:
+    while (await receive()).get("more_body"):
+        pass
+    await send({"type": "http.response.start", "status": 201, "headers": []})
+    await send({"type": "http.response.body", "body": b"{}"})
+
+
+def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
+    """The frame and a route that stops after `step`."""
+    api, ids, pool = FastAPI(), RandomIds(), ThreadPoolExecutor(8)
+
+    @api.post("/api/upload", status_code=201)
+    async def upload(http: Request) -> Response:
+        content_type = http.headers["content-type"]
+        if step == "framework":
+            async for _ in http.stream():
+                pass
+        elif step == "parse":
+            part = FilePart(content_type)
+            async for chunk in http.stream():
+                part.feed(chunk)
+                part.take()
+        else:
+            kind = Incoming if step == "fsync and rename" else Unsynced
+            incoming = kind(directory, ids.image(0))
+            await Receiver(incoming, LIMITS, pool).receive(content_type, http.stream(), None)
+            await asyncio.get_running_loop().run_in_executor(pool, incoming.discard)
+        return Response(b"{}", 201)
+
+    return Frame(api, ids=ids, metrics=Metrics(), body_limits={"/api/upload": None})
+
+
+@asynccontextmanager
+async def app_for(step: str, directory: Path, database_url: str) -> AsyncIterator[ASGIApp]:
+    if step == "drain":
+        yield drain
+    elif step != "whole upload":
+        yield partial_app(step, IngestDirectory(directory, RandomIds()))
+    else:
+        settings = Settings(
+            data_dir=directory, ingest_dir=directory, bootstrap_token=TOKEN, max_upload_bytes=2**31
+        )
+        async with open_services(settings, database_url) as registry:
+            await first_start(
+                registry.get(Database), settings, registry.get(Clock), registry.get(Ids)
+            )
+            yield create_app(registry)
+
+
+def serve(pipe: Connection, step: str, directory: str, database_url: str) -> None:
+    async def main() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            async with app_for(step, Path(directory), database_url) as app:
+                config = uvicorn.Config(
+                    app, http="httptools", lifespan="off", log_config=None, access_log=False
+                )
+                pipe.send(listener.getsockname()[1])
+                await uvicorn.Server(config).serve(sockets=[listener])
+
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)  # logs are written, and cost what they cost, but nobody reads them here
+    logs.configure("json", "info")
+    import uvloop
+
+    uvloop.run(main())
+
+
+class Variant:
+    def __init__(self, step: str, directory: str, database_url: str) -> None:
+        self.step = step
+        ours, theirs = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context("spawn").Process(
+            target=serve, args=(theirs, step, directory, database_url)
+        )
+        self._process.start()
+        self.port: int = ours.recv()
+        self.cpu: list[float] = []
+        self.database: list[float] = []
+        self.rate: list[float] = []
+
+    def round(self, message: bytes, count: int, postgres_pid: int) -> None:
+        server = [psutil.Process(self._process.pid)]
+        postgres = tree(postgres_pid)
+        before, before_pg = cpu_seconds(server), cpu_seconds(postgres)
+        result = post_many(self.port, message, count=count, clients=16)
+        assert result.statuses == {201: count}, result.statuses
+        self.cpu.append((cpu_seconds(server) - before) / count * 1000)
+        after_pg = cpu_seconds(tree(postgres_pid))
+        self.database.append(max(0.0, after_pg - before_pg) / count * 1000)
+        self.rate.append(result.per_second)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.join()
+
+
+def run(*, rounds: int = 3, count: int = 600) -> Table:
+    message = request("/api/upload", multipart(two_megapixels()), TOKEN)
+    table = Table(
+        "Upload: CPU per request, one step added at a time (ms)",
+        "step", "server", "PostgreSQL", "this step adds", "requests/s, 16 clients",
+    )  # fmt: skip
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
+        Path(directory).chmod(0o711)
+        postgres = EmbeddedPostgres(Path(directory) / "data")
+        url = postgres.start()
+        variants = [Variant(step, f"{directory}/data/{i}", url) for i, step in enumerate(STEPS)]
+        try:
+            for _ in range(rounds):
+                for variant in variants:
+                    variant.round(message, count, postgres.pid or 0)
+        finally:
+            for variant in variants:
+                variant.stop()
+            postgres.stop()
+    before = 0.0
+    for variant in variants:
+        cpu, database = median(variant.cpu), median(variant.database)
+        shown = f"{database:.2f}" if variant.step == STEPS[-1] else ""
+        table.add(
+            variant.step, f"{cpu:.2f}", shown, f"{cpu - before:+.2f}", f"{median(variant.rate):.0f}"
+        )
+        before = cpu
+    return table
+
+
+if __name__ == "__main__":
+    print(run().markdown())

@@ -1,0 +1,3 @@
+from safelight.cli.main import main
+
+main()

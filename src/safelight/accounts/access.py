@@ -1,0 +1,106 @@
+"""Who may do what. Pure: every decision about access is made in this file and nowhere else.
+
+Somebody else's organization is not found rather than forbidden, so that an answer never tells
+whether it exists. An operator is no exception: the flag opens the instance's own pages, not the
+organizations.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+from safelight.errors import Forbidden, NotFound, Unauthenticated
+
+
+class Role(StrEnum):
+    """Ordered: each may do all that the one before it may."""
+
+    VIEWER = "viewer"
+    MEMBER = "member"
+    APPROVER = "approver"
+    ADMIN = "admin"
+
+    @property
+    def rank(self) -> int:
+        return list(Role).index(self)
+
+    # All four, since str brings its own and would sort admin first.
+    def __lt__(self, other: str) -> bool:
+        return self.rank < Role(other).rank
+
+    def __le__(self, other: str) -> bool:
+        return self.rank <= Role(other).rank
+
+    def __gt__(self, other: str) -> bool:
+        return self.rank > Role(other).rank
+
+    def __ge__(self, other: str) -> bool:
+        return self.rank >= Role(other).rank
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What somebody holds in one organization."""
+
+    role: Role
+    operator: bool = False
+
+    def within(self, held: "Grant") -> bool:
+        return self.role <= held.role and (held.operator or not self.operator)
+
+    def cut_to(self, held: "Grant") -> "Grant":
+        return Grant(min(self.role, held.role), self.operator and held.operator)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    kind: Literal["token", "user"]
+    id: str
+    name: str
+    organizations: Mapping[str, Role]
+    operator: bool = False
+    home: str | None = None  # a token's own organization
+
+    def as_actor(self) -> dict[str, str]:
+        """How history names who did something."""
+        return {"type": self.kind, "name": self.name}
+
+
+def authorize(caller: Caller | None, organization: str, role: Role) -> Caller:
+    """The one authorisation function: returns the caller when they hold the role there."""
+    caller = authorize_anyone(caller)
+    held = caller.organizations.get(organization)
+    if held is None:
+        raise NotFound
+    if held < role:
+        raise Forbidden(f"This needs the role {role} in {organization}; yours is {held}.")
+    return caller
+
+
+def authorize_anyone(caller: Caller | None) -> Caller:
+    if caller is None:
+        raise Unauthenticated
+    return caller
+
+
+def authorize_operator(caller: Caller | None) -> Caller:
+    caller = authorize_anyone(caller)
+    if not caller.operator:
+        raise Forbidden("Only an operator of this server may do this.")
+    return caller
+
+
+def authorize_grant(maker: Caller | None, organization: str, asked: Grant) -> Caller:
+    """Making a token: an admin's right, and never for more than the admin holds."""
+    maker = authorize(maker, organization, Role.ADMIN)
+    if not asked.within(Grant(maker.organizations[organization], maker.operator)):
+        raise Forbidden("A token cannot grant more than you hold yourself.")
+    return maker
+
+
+def token_grant(asked: Grant, *, has_maker: bool, maker: Grant | None) -> Grant | None:
+    """What a token grants now: a maker who was lowered lowers it, one who left ends it."""
+    if not has_maker:
+        return asked
+    return None if maker is None else asked.cut_to(maker)

@@ -1,0 +1,184 @@
+"""Who is calling, and may they? Every route of every feature carries exactly one of these:
+
+    access: Annotated[Access, allow(Role.MEMBER)]        in an organization: the path's {org}, else
+                                                         the token's own, else ?organizationId=
+    caller: Annotated[Caller, allow_by_id(Role.VIEWER)]  a thing with an id; the route finds it and
+                                                         calls `authorize` with its organization
+    caller: Annotated[Caller, signed_in()]               anybody who is signed in
+    caller: Annotated[Caller, operator_only()]           the instance's operators
+    dependencies=[open_to_everyone]                      no credential needed
+
+A route without one fails tests/web/test_access.py. They serve sockets as well: what they raise
+before the upgrade is answered over HTTP in the usual shape.
+The same-origin rule for cookies lives here too, so that no route can forget it.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+
+from safelight.accounts.access import (
+    Caller,
+    Role,
+    authorize,
+    authorize_anyone,
+    authorize_operator,
+)
+from safelight.accounts.credentials import Credentials
+from safelight.accounts.origin import SAFE_METHODS, from_foreign_page, from_own_page, own_origins
+from safelight.errors import Forbidden, InvalidRequest, Unauthenticated
+from safelight.http.registry import Registry
+from safelight.settings import Settings
+
+COOKIE = "safelight_session"
+ORGANIZATION_PARAMETER = "organizationId"
+
+
+class BadToken(Unauthenticated):
+    """This API token is unknown, expired or revoked."""
+
+
+class ForeignPage(Forbidden):
+    """This request came from another site's page, so it was not carried out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    caller: Caller
+    organization: str
+
+
+class Guard:
+    """What a route asks of its caller. Read by the route walk and the API's description; a feature
+    with a credential of its own derives from it."""
+
+
+@dataclass(frozen=True)
+class Allow(Guard):
+    role: Role
+
+    async def __call__(self, connection: HTTPConnection) -> Access:
+        caller = authorize_anyone(await identify(connection))
+        organization = connection.path_params.get("org") or named_organization(
+            caller, connection.query_params.get(ORGANIZATION_PARAMETER)
+        )
+        authorize(caller, organization, self.role)
+        return Access(caller, organization)
+
+
+@dataclass(frozen=True)
+class AllowById(Guard):
+    role: Role
+
+    async def __call__(self, connection: HTTPConnection) -> Caller:
+        return authorize_anyone(await identify(connection))
+
+
+class SignedIn(Guard):
+    async def __call__(self, connection: HTTPConnection) -> Caller:
+        return authorize_anyone(await identify(connection))
+
+
+class OperatorOnly(Guard):
+    async def __call__(self, connection: HTTPConnection) -> Caller:
+        return authorize_operator(await identify(connection))
+
+
+class MetricsReader(Guard):
+    async def __call__(self, connection: HTTPConnection) -> None:
+        if not _settings(connection).metrics_open:
+            authorize_operator(await identify(connection))
+
+
+class OpenToEveryone(Guard):
+    async def __call__(self) -> None:
+        return None
+
+
+def allow(role: Role) -> Any:
+    return Depends(Allow(role))
+
+
+def allow_by_id(role: Role) -> Any:
+    return Depends(AllowById(role))
+
+
+def signed_in() -> Any:
+    return Depends(SignedIn())
+
+
+def operator_only() -> Any:
+    return Depends(OperatorOnly())
+
+
+metrics_reader: Any = Depends(MetricsReader())
+open_to_everyone: Any = Depends(OpenToEveryone())
+
+
+async def identify(connection: HTTPConnection) -> Caller | None:
+    """The token wins over the cookie, also when it is a bad one. None: nobody in particular.
+    A socket calls this again now and then to learn that its credential has ended."""
+    header = connection.headers.get("authorization")
+    cookie = connection.cookies.get(COOKIE)
+    credentials = _registry(connection).get(Credentials)
+    if header is not None:
+        scheme, _, secret = header.partition(" ")
+        caller = await credentials.of_token(secret.strip()) if scheme.lower() == "bearer" else None
+        if caller is None:
+            raise BadToken
+    elif cookie:
+        check_same_origin(connection)
+        caller = await credentials.of_session(cookie)
+    else:
+        return None
+    _remember(connection, caller)
+    return caller
+
+
+def check_same_origin(connection: HTTPConnection) -> None:
+    """For requests with a cookie: what changes something, and every socket."""
+    changes = connection.scope["type"] == "websocket" or (
+        connection.scope["method"] not in SAFE_METHODS
+    )
+    if changes and not from_own_page(connection.headers, _ours(connection)):
+        raise ForeignPage
+
+
+def refuse_foreign_page(connection: HTTPConnection) -> None:
+    """For signing in: another site must not sign a visitor into an account of its choice."""
+    if from_foreign_page(connection.headers, _ours(connection)):
+        raise ForeignPage
+
+
+def named_organization(caller: Caller, named: str | None) -> str:
+    """On routes whose path has no organization."""
+    if named is not None:
+        return named
+    if caller.home is not None:
+        return caller.home
+    if len(caller.organizations) != 1:
+        raise InvalidRequest(f"Say which organization: add ?{ORGANIZATION_PARAMETER}=… .")
+    return next(iter(caller.organizations))
+
+
+def _remember(connection: HTTPConnection, caller: Caller | None) -> None:
+    """For the log line, and for pages that show who is signed in."""
+    state = connection.scope.setdefault("state", {})
+    state["caller"] = caller
+    state["caller_name"] = caller.name if caller else None
+
+
+def _ours(connection: HTTPConnection) -> frozenset[str]:
+    public_url = _settings(connection).public_url
+    return own_origins(connection.url.scheme, connection.headers.get("host"), public_url)
+
+
+def _settings(connection: HTTPConnection) -> Settings:
+    return _registry(connection).get(Settings)
+
+
+def _registry(connection: HTTPConnection) -> Registry:
+    registry: Registry = connection.app.state.registry
+    return registry

@@ -1,0 +1,157 @@
+"""The API of accounts: who am I, an organization's members, its tokens."""
+
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from safelight.accounts import repo
+from safelight.accounts.access import Caller, Grant, Role
+from safelight.accounts.guard import Access, allow, signed_in
+from safelight.accounts.members import Members
+from safelight.accounts.repo import Member, Token
+from safelight.accounts.tokens import MOST_NAME_CHARACTERS, Tokens
+from safelight.http.paging import Cursors, PageRequest, page
+from safelight.http.registry import provided
+from safelight.infra.clock import Clock, iso
+from safelight.infra.db import Database
+
+router = APIRouter(tags=["accounts"])
+
+_LONGEST_LIFE_SECONDS = 100 * 366 * 24 * 3600
+
+Admin = Annotated[Access, allow(Role.ADMIN)]
+Db = Annotated[Database, provided(Database)]
+
+
+class _Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+
+
+class MemberBody(_Camel):
+    role: Role
+
+
+class TokenBody(_Camel):
+    role: Role
+    name: Annotated[str, Field(min_length=1, max_length=MOST_NAME_CHARACTERS)] = "token"
+    operator: bool = False
+    expires_in_seconds: Annotated[int | None, Field(ge=1, le=_LONGEST_LIFE_SECONDS)] = None
+
+
+@router.get("/api/me", summary="Who is calling")
+async def me(caller: Annotated[Caller, signed_in()]) -> dict[str, Any]:
+    return show_caller(caller)
+
+
+@router.get("/api/organizations/{org}/members", summary="An organization's members")
+async def list_members(
+    access: Admin, db: Db, cursors: Annotated[Cursors, provided(Cursors)], wanted: PageRequest
+) -> dict[str, Any]:
+    limit, cursor = wanted
+    purpose = f"members:{access.organization}"
+    after = (cursors.read(purpose, cursor) or [None])[0]
+    rows = await repo.members(db, access.organization, after=after, limit=limit + 1)
+    return page(rows, limit, show_member, lambda m: cursors.make(purpose, [m.username]))
+
+
+@router.put(
+    "/api/organizations/{org}/members/{username}",
+    summary="Add a member or change their role",
+    description="A username nobody has becomes a new user; the answer then has `signInLink`, the "
+    "path of a link that works once within a day.",
+)
+async def put_member(
+    username: str, body: MemberBody, access: Admin, members: Annotated[Members, provided(Members)]
+) -> dict[str, Any]:
+    member, link = await members.put(access.organization, username, body.role, actor=access.caller)
+    return show_member(member) | ({"signInLink": link} if link else {})
+
+
+@router.delete(
+    "/api/organizations/{org}/members/{username}", status_code=204, summary="Remove a member"
+)
+async def remove_member(
+    username: str, access: Admin, members: Annotated[Members, provided(Members)]
+) -> Response:
+    await members.remove(access.organization, username, actor=access.caller)
+    return Response(status_code=204)
+
+
+@router.get("/api/organizations/{org}/tokens", summary="An organization's tokens, newest first")
+async def list_tokens(
+    access: Admin, db: Db, cursors: Annotated[Cursors, provided(Cursors)], wanted: PageRequest
+) -> dict[str, Any]:
+    limit, cursor = wanted
+    purpose = f"tokens:{access.organization}"
+    key = cursors.read(purpose, cursor)
+    before = (key[0], key[1]) if key else None
+    rows = await repo.tokens(db, access.organization, before=before, limit=limit + 1)
+    return page(rows, limit, show_token, lambda t: cursors.make(purpose, [t.created_at, t.id]))
+
+
+@router.post(
+    "/api/organizations/{org}/tokens",
+    status_code=201,
+    summary="Make a token",
+    description="The answer holds the token itself, this once.",
+)
+async def make_token(
+    body: TokenBody,
+    access: Admin,
+    tokens: Annotated[Tokens, provided(Tokens)],
+    clock: Annotated[Clock, provided(Clock)],
+) -> dict[str, Any]:
+    life = body.expires_in_seconds
+    token, secret = await tokens.make(
+        access.organization,
+        Grant(body.role, body.operator),
+        name=body.name,
+        maker=access.caller,
+        expires_at=None if life is None else clock.now_ms() + life * 1000,
+    )
+    return {"token": secret, **show_token(token)}
+
+
+@router.delete(
+    "/api/organizations/{org}/tokens/{token_id}", status_code=204, summary="Revoke a token"
+)
+async def revoke_token(
+    token_id: str, access: Admin, tokens: Annotated[Tokens, provided(Tokens)]
+) -> Response:
+    await tokens.revoke(token_id, organization=access.organization, actor=access.caller)
+    return Response(status_code=204)
+
+
+def show_caller(caller: Caller) -> dict[str, Any]:
+    roles = caller.organizations
+    return {
+        "kind": caller.kind,
+        "id": caller.id,
+        "name": caller.name,
+        "operator": caller.operator,
+        "organizations": [{"id": name, "role": roles[name]} for name in roles],
+    }
+
+
+def show_member(member: Member) -> dict[str, Any]:
+    return {
+        "username": member.username,
+        "role": member.role,
+        "createdAt": iso(member.created_at),
+    }
+
+
+def show_token(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": token.grant.role,
+        "operator": token.grant.operator,
+        "createdBy": token.created_by,
+        "createdAt": iso(token.created_at),
+        "expiresAt": None if token.expires_at is None else iso(token.expires_at),
+        "revokedAt": None if token.revoked_at is None else iso(token.revoked_at),
+    }

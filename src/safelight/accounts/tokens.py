@@ -1,0 +1,102 @@
+"""Making and revoking API tokens.
+
+A token answers for its whole life to the user behind it: it grants no more than that user holds at
+the moment of use, ends when that user leaves, and a token made by a token neither outlives it nor
+survives its revocation.
+"""
+
+from dataclasses import dataclass
+
+from safelight.accounts import repo
+from safelight.accounts.access import Caller, Grant, Role, authorize_grant
+from safelight.accounts.changes import COMMAND_LINE, Changes
+from safelight.accounts.credentials import digest
+from safelight.accounts.repo import Token
+from safelight.errors import Forbidden, InvalidRequest, NotFound
+from safelight.infra.db import Connection
+from safelight.infra.failpoints import reach
+from safelight.infra.ids import TOKEN_PREFIX
+
+MOST_NAME_CHARACTERS = 100
+
+
+class UnknownToken(NotFound):
+    """There is no such token."""
+
+
+@dataclass(frozen=True)
+class Tokens:
+    changes: Changes
+
+    async def make(
+        self,
+        organization: str,
+        asked: Grant,
+        *,
+        name: str,
+        maker: Caller | None,
+        expires_at: int | None = None,
+    ) -> tuple[Token, str]:
+        """Returns the secret beside the record; it can never be read again."""
+        if maker is not None:
+            authorize_grant(maker, organization, asked)
+        now, ids = self.changes.clock.now_ms(), self.changes.ids
+        _check(asked, name, expires_at, now)
+        token_id, secret = ids.short("tok"), TOKEN_PREFIX + ids.secret()
+        about = {"subject": f"token:{token_id}", "kind": "token_made", "name": name}
+        async with self.changes.to(organization, actor=maker, **about, role=asked.role) as change:
+            user_id, parent = await _behind(change, maker)
+            token = Token(
+                id=token_id,
+                organization=organization,
+                name=name,
+                grant=asked,
+                created_by=maker.name if maker else COMMAND_LINE,
+                created_at=now,
+                expires_at=_earlier(expires_at, parent.expires_at if parent else None),
+                revoked_at=None,
+                maker_user=user_id,
+                maker_token=parent.id if parent else None,
+            )
+            await reach("accounts.add_token")
+            await repo.add_token(change, token, digest(secret))
+        return token, secret
+
+    async def revoke(
+        self, token_id: str, *, organization: str | None, actor: Caller | None
+    ) -> None:
+        """Again does nothing. `organization` None: whichever it belongs to."""
+        token = await repo.token(self.changes.db, token_id)
+        if token is None or organization not in {None, token.organization}:
+            raise UnknownToken
+        if token.revoked_at is not None:
+            return
+        about = {"subject": f"token:{token_id}", "kind": "token_revoked", "name": token.name}
+        async with self.changes.to(token.organization, actor=actor, **about) as change:
+            await reach("accounts.revoke_token")
+            await repo.revoke_token(change, token_id, self.changes.clock.now_ms())
+
+
+async def _behind(connection: Connection, maker: Caller | None) -> tuple[str | None, Token | None]:
+    """The user who answers for a new token, and the token that makes it."""
+    if maker is None:
+        return None, None
+    if maker.kind == "user":
+        return maker.id, None
+    parent = await repo.token(connection, maker.id)
+    if parent is None or parent.revoked_at is not None:
+        raise Forbidden("The token that asks for this was revoked.")
+    return parent.maker_user, parent
+
+
+def _check(asked: Grant, name: str, expires_at: int | None, now: int) -> None:
+    if not 1 <= len(name) <= MOST_NAME_CHARACTERS or not name.isprintable():
+        raise InvalidRequest(f"Name the token with 1 to {MOST_NAME_CHARACTERS} characters.")
+    if asked.operator and asked.role is not Role.ADMIN:
+        raise InvalidRequest("An operator's token has the role admin.")
+    if expires_at is not None and expires_at <= now:
+        raise InvalidRequest("The token would have expired already.")
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    return min((moment for moment in (one, other) if moment is not None), default=None)

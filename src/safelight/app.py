@@ -1,0 +1,48 @@
+"""The ASGI application: routers, error mapper and frame around services opened elsewhere."""
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from safelight import __version__
+from safelight.accounts.routes import router as accounts
+from safelight.admin.routes import router as admin
+from safelight.http import errors
+from safelight.http.middleware import Frame
+from safelight.http.registry import Registry
+from safelight.infra.ids import Ids
+from safelight.infra.metrics import Metrics
+from safelight.ingest.contract import DatabaseError
+from safelight.ingest.routes import router as ingest
+from safelight.live.routes import router as live
+from safelight.settings import Settings
+from safelight.web.pages.errors import render_error_page
+from safelight.web.routes import router as web
+
+ROUTERS = (ingest, live, accounts, admin, web)
+BODY_LIMITS: dict[str, int | None] = {"/api/upload": None}
+
+
+def create_api(settings: Settings) -> FastAPI:
+    api = FastAPI(
+        title="Safelight",
+        version=__version__,
+        docs_url=None,  # its scripts come from elsewhere; ours may not
+        redoc_url=None,
+        openapi_url=None,  # served signed-in, see admin/routes.py
+        redirect_slashes=False,
+    )
+    errors.install(
+        api,
+        development=settings.development,
+        render_page=render_error_page,
+        unavailable_as={"/api/upload": DatabaseError},
+    )
+    for router in ROUTERS:
+        api.include_router(router)
+    return api
+
+
+def create_app(registry: Registry) -> ASGIApp:
+    api = create_api(registry.get(Settings))
+    api.state.registry = registry
+    return Frame(api, ids=registry.get(Ids), metrics=registry.get(Metrics), body_limits=BODY_LIMITS)

@@ -1,0 +1,79 @@
+"""What every classifier promises, and the two ways it may fail.
+
+`classify` raises nothing but `Undecodable` (the image is at fault: asking again is pointless) and
+`ModelError` (the model is: asking again may help, and the error says when).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from safelight.errors import SafelightError
+
+
+class Undecodable(SafelightError):
+    """The bytes are not an image that can be read."""
+
+    code = "UNDECODABLE"
+    status = 422
+
+
+class ModelError(SafelightError):
+    """The model did not give an answer.
+
+    `retry_after`: seconds to wait at least, when known. `final_today`: no attempt can succeed before
+    then, the day's allowance is spent. `permanent`: none can until somebody changes the settings.
+    """
+
+    code = "MODEL_ERROR"
+    status = 502
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        retry_after: float | None = None,
+        final_today: bool = False,
+        permanent: bool = False,
+        **details: Any,
+    ) -> None:
+        super().__init__(message, **details)
+        self.retry_after = retry_after
+        self.final_today = final_today
+        self.permanent = permanent
+
+    @classmethod
+    def default_message(cls) -> str:
+        return "The model did not give an answer."
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    label: str
+    score: float
+    embedding: bytes | None = None
+    """Little-endian float16, length 1 as a vector, so that a dot product is the cosine."""
+    thumbnail: bytes | None = None
+    """WebP, upright, at most 512 pixels wide and high."""
+
+
+class Classifier(Protocol):
+    """`open` before the first `classify`, `close` after the last; both may be called twice."""
+
+    @property
+    def name(self) -> str:
+        """The value of SAFELIGHT_CLASSIFIER that chooses it."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def model_hash(self) -> str | None:
+        """SHA-256 of the weights, known once opened; None where a vendor keeps them."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether an answer costs money or time elsewhere, so that it is worth saving at once."""
+
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+    async def classify(self, data: bytes, *, thumbnail: bool = False) -> Prediction: ...

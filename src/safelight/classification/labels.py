@@ -1,0 +1,18 @@
+"""One rule for labels, whichever model gave them: the first synonym, in upper case."""
+
+from functools import cache
+from importlib.resources import files
+
+CLASSES = 1000
+
+
+def label_of(text: str) -> str:
+    """`tabby, tabby cat` becomes `TABBY`."""
+    return text.partition(",")[0].strip().upper()
+
+
+@cache
+def labels() -> tuple[str, ...]:
+    """By class index. Not unique: CRANE, CARDIGAN and MAILLOT name two classes each."""
+    text = (files(__package__) / "data/labels.txt").read_text("utf-8")
+    return tuple(label_of(line) for line in text.splitlines())

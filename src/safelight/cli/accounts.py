@@ -1,0 +1,233 @@
+"""`safelight tokens`, `users` and `organizations`: local commands, whose authority is access to the
+database, beside a running server or without one.
+"""
+
+import asyncio
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from safelight.accounts import repo
+from safelight.accounts.access import Grant, Role
+from safelight.accounts.changes import Changes
+from safelight.accounts.members import Members
+from safelight.accounts.routes import show_token
+from safelight.accounts.tokens import Tokens
+from safelight.cli.output import show_rows
+from safelight.errors import ConfigurationError
+from safelight.infra import logs
+from safelight.infra.clock import SystemClock, iso
+from safelight.infra.db import Database
+from safelight.infra.ids import RandomIds
+from safelight.infra.postgres import attached
+from safelight.objects.keys import InvalidOrganizationId, check_organization_id
+from safelight.settings import Settings, load
+
+T = TypeVar("T")
+
+tokens = typer.Typer(help="API tokens: make, list, revoke.", no_args_is_help=True)
+users = typer.Typer(help="People: let in, list, revoke.", no_args_is_help=True)
+organizations = typer.Typer(help="Organizations: make, list, close.", no_args_is_help=True)
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where everything is kept.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+InOrganization = Annotated[str, typer.Option("--organization", help="In which organization.")]
+WithRole = Annotated[Role, typer.Option("--role", help="What they may do there.")]
+Operator = Annotated[bool, typer.Option("--operator", help="Also operator of the whole server.")]
+
+_UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"([1-9]\d{0,5})([mhdw])")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """What these commands work with."""
+
+    settings: Settings
+    db: Database
+    clock: SystemClock
+    tokens: Tokens
+    members: Members
+
+    def address(self, path: str) -> str:
+        default = f"http://{self.settings.host}:{self.settings.port}"
+        return (self.settings.public_url or default) + path
+
+
+@tokens.command("create")
+def create_token(
+    organization: InOrganization,
+    role: WithRole,
+    name: Annotated[str, typer.Option(help="What it is for.")] = "command line",
+    expires: Annotated[str | None, typer.Option(help="Such as 30d, 12h or 2w.")] = None,
+    operator: Operator = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a token and print it, this once."""
+    seconds = None if expires is None else parse_duration(expires)
+
+    async def act(desk: Desk) -> str:
+        expires_at = None if seconds is None else desk.clock.now_ms() + seconds * 1000
+        grant = Grant(role, operator)
+        _, secret = await desk.tokens.make(
+            organization, grant, name=name, maker=None, expires_at=expires_at
+        )
+        return secret
+
+    secret = _run(data_dir, act)
+    print(json.dumps({"token": secret}) if as_json else secret)
+
+
+@tokens.command("list")
+def list_tokens(
+    organization: Annotated[str | None, typer.Option(help="Only of this organization.")] = None,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """List tokens, newest first. The tokens themselves are not stored."""
+
+    async def act(desk: Desk) -> list[repo.Token]:
+        return await repo.tokens(desk.db, organization, before=None, limit=None)
+
+    found = _run(data_dir, act)
+    rows = [{"organization": token.organization, **show_token(token)} for token in found]
+    show_rows(rows, as_json=as_json)
+
+
+@tokens.command("revoke")
+def revoke_token(token_id: str, data_dir: DataDir = None) -> None:
+    """Revoke a token, and those it made."""
+    _run(data_dir, lambda desk: desk.tokens.revoke(token_id, organization=None, actor=None))
+    print(f"{token_id} is revoked.")
+
+
+@users.command("create")
+def create_user(
+    username: str,
+    organization: InOrganization,
+    role: WithRole,
+    operator: Operator = False,
+    data_dir: DataDir = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let a person in and print a sign-in link. Again for a person who is there: gives them this
+    role and a new link, for instance because the password is lost."""
+
+    async def act(desk: Desk) -> str:
+        path = await desk.members.welcome(username, organization, role, operator=operator)
+        return desk.address(path)
+
+    link = _run(data_dir, act)
+    if as_json:
+        print(json.dumps({"username": username, "signInLink": link}))
+        return
+    print(f"{username} is {role} in {organization}. This link works once, within a day:\n{link}")
+
+
+@users.command("list")
+def list_users(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List everybody who has, or had, an account."""
+
+    async def act(desk: Desk) -> list[repo.User]:
+        return await repo.users(desk.db)
+
+    found = _run(data_dir, act)
+    show_rows([_show_user(user, as_json=as_json) for user in found], as_json=as_json)
+
+
+@users.command("revoke")
+def revoke_user(username: str, data_dir: DataDir = None) -> None:
+    """Take a person's access away: sessions, links, memberships, password and tokens."""
+    _run(data_dir, lambda desk: desk.members.revoke_user(username))
+    print(f"{username} is revoked.")
+
+
+@organizations.command("create")
+def create_organization(organization: str, data_dir: DataDir = None) -> None:
+    """Make an organization. It has no members yet; `users create` lets some in."""
+    try:
+        check_organization_id(organization)
+    except InvalidOrganizationId as error:
+        raise typer.BadParameter(str(error)) from None
+    _run(data_dir, lambda desk: desk.members.make_organization(organization))
+    print(f"{organization} is there.")
+
+
+@organizations.command("list")
+def list_organizations(data_dir: DataDir = None, as_json: AsJson = False) -> None:
+    """List organizations."""
+
+    async def act(desk: Desk) -> list[tuple[str, int]]:
+        return await repo.organizations(desk.db)
+
+    found = _run(data_dir, act)
+    show_rows([{"id": name, "createdAt": iso(at)} for name, at in found], as_json=as_json)
+
+
+@organizations.command("revoke")
+def close_organization(organization: str, data_dir: DataDir = None) -> None:
+    """Close an organization: every membership and token ends, everything stored stays. `users
+    create` opens it again."""
+    _run(data_dir, lambda desk: desk.members.close_organization(organization))
+    print(f"{organization} is closed.")
+
+
+def parse_duration(text: str) -> int:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise typer.BadParameter("write a number and m, h, d or w, such as 30d")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _show_user(user: repo.User, *, as_json: bool) -> dict[str, Any]:
+    roles = ", ".join(f"{name} ({role})" for name, role in user.roles.items())
+    return {
+        "username": user.username,
+        "organizations": user.roles if as_json else roles or None,
+        "operator": user.operator,
+        "hasPassword": user.password_hash is not None,
+        "createdAt": iso(user.created_at),
+        "revokedAt": None if user.revoked_at is None else iso(user.revoked_at),
+    }
+
+
+def _run(data_dir: Path | None, act: Callable[[Desk], Awaitable[T]]) -> T:
+    logs.configure("auto", "warning")
+    settings = load({"data_dir": data_dir})
+    with _database_url(settings) as url:
+        return asyncio.run(_with_desk(settings, url, act))
+
+
+@contextmanager
+def _database_url(settings: Settings) -> Iterator[str]:
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value()
+        return
+    if not settings.data_dir.is_dir():
+        raise ConfigurationError(
+            f"There is no data directory {settings.data_dir}. Name it with --data-dir, or start "
+            "`safelight serve` there first."
+        )
+    with attached(settings.data_dir) as url:
+        yield url
+
+
+async def _with_desk(settings: Settings, url: str, act: Callable[[Desk], Awaitable[T]]) -> T:
+    clock = SystemClock()
+    db = await Database.open(url, pool_size=2)
+    try:
+        if not await repo.is_set_up(db):
+            raise ConfigurationError(
+                "This database is still empty. Start `safelight serve` once, then try again."
+            )
+        changes = Changes(db, clock, RandomIds())
+        return await act(Desk(settings, db, clock, Tokens(changes), Members(changes)))
+    finally:
+        await db.close()

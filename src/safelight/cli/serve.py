@@ -1,0 +1,131 @@
+"""`safelight serve`: one process, or one of many, that answers HTTP."""
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import structlog
+import typer
+import uvicorn
+import uvloop
+
+from safelight.accounts.first_start import first_start
+from safelight.app import create_app
+from safelight.errors import ConfigurationError
+from safelight.http.registry import Registry
+from safelight.infra import failpoints, logs
+from safelight.infra.clock import Clock
+from safelight.infra.db import Database
+from safelight.infra.ids import Ids
+from safelight.infra.postgres import EmbeddedPostgres
+from safelight.settings import Settings, load
+from safelight.wiring import open_services
+
+DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where everything is kept.")]
+
+
+def serve(
+    data_dir: DataDir = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on.")] = None,
+    no_worker: Annotated[bool, typer.Option("--no-worker", help="Only answer HTTP.")] = False,
+) -> None:
+    """Run Safelight: the server, its worker and, unless you bring one, its database."""
+    settings = load({"data_dir": data_dir, "host": host, "port": port})
+    prepare(settings)
+    with _listening(settings) as listener, database(settings) as (url, postgres):
+        uvloop.run(_serve(settings, url, postgres, listener, worker=not no_worker))
+
+
+def prepare(settings: Settings) -> None:
+    """What every long-running command does first."""
+    logs.configure(settings.log_format, settings.log_level)
+    failpoints.arm_all(settings.failpoints)
+    signal.signal(signal.SIGTERM, _leave)  # as Ctrl-C: unwinds, so the database stops cleanly
+    signal.signal(signal.SIGINT, _leave)
+
+
+@contextlib.contextmanager
+def database(settings: Settings) -> Iterator[tuple[str, EmbeddedPostgres | None]]:
+    """The external database's address, or the embedded one, running as long as we do."""
+    if settings.database_url is not None:
+        yield settings.database_url.get_secret_value(), None
+        return
+    postgres = EmbeddedPostgres(settings.data_dir)
+    try:
+        yield postgres.start(), postgres
+    finally:
+        postgres.stop()
+
+
+async def _serve(
+    settings: Settings,
+    url: str,
+    postgres: EmbeddedPostgres | None,
+    listener: socket.socket,
+    *,
+    worker: bool,
+) -> None:
+    watching = asyncio.create_task(postgres.watch()) if postgres else None
+    try:
+        async with open_services(settings, url, worker=worker) as registry:
+            config = uvicorn.Config(
+                create_app(registry),
+                http="httptools",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
+                proxy_headers=bool(settings.trusted_proxies),
+                forwarded_allow_ips=list(settings.trusted_proxies),
+            )
+            await _Server(config, registry, listener).serve(sockets=[listener])
+    finally:
+        if watching:
+            watching.cancel()
+
+
+class _Server(uvicorn.Server):
+    """Tells where it is once it answers."""
+
+    def __init__(self, config: uvicorn.Config, registry: Registry, listener: socket.socket) -> None:
+        super().__init__(config)
+        self._registry = registry
+        self._address = listener.getsockname()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        registry = self._registry
+        settings = registry.get(Settings)
+        host, port = self._address[:2]
+        here = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        link = await first_start(
+            registry.get(Database), settings, registry.get(Clock), registry.get(Ids)
+        )
+        structlog.get_logger().info("ready", url=here)
+        print(f"\n  Safelight is running at {here}", flush=True)
+        if link:
+            print(f"  Sign in once with this link:  {here}{link}\n", flush=True)
+
+
+@contextlib.contextmanager
+def _listening(settings: Settings) -> Iterator[socket.socket]:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigurationError(
+            f"Cannot listen on {settings.host}:{settings.port} ({error.strerror}). "
+            "Choose another with --port or SAFELIGHT_PORT."
+        ) from error
+    with listener:
+        yield listener
+
+
+def _leave(number: int, _: object) -> None:
+    raise SystemExit(0 if number == signal.SIGTERM else 130)

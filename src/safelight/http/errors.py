@@ -1,0 +1,126 @@
+"""The one place where an exception becomes an answer, in one shape, JSON or page."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import Any
+
+import structlog
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from safelight import errors
+from safelight.errors import SafelightError
+from safelight.infra.db import LOST, UNSTORABLE_TEXT
+
+PageRenderer = Callable[[Request, int, dict[str, Any]], Response]
+# Paths whose contract has its own words for a database that is away.
+UnavailableAs = Mapping[str, type[SafelightError]]
+
+_BY_STATUS: dict[int, type[SafelightError]] = {
+    401: errors.Unauthenticated,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    405: errors.MethodNotAllowed,
+    413: errors.FileTooLarge,
+    415: errors.UnsupportedMediaType,
+    429: errors.RateLimited,
+    503: errors.Unavailable,
+}
+
+
+class UnknownError(SafelightError):
+    """Something went wrong on our side. Nothing was accepted; please try again."""
+
+
+def install(
+    app: FastAPI,
+    *,
+    development: bool,
+    render_page: PageRenderer,
+    unavailable_as: UnavailableAs,
+) -> None:
+    async def answer(request: Request, exception: Exception) -> Response:
+        error = as_safelight_error(request, exception)
+        if isinstance(error, errors.Unavailable) and request.url.path in unavailable_as:
+            error = unavailable_as[request.url.path]()
+        body: dict[str, Any] = {"error": error.message, "code": error.code}
+        if development:
+            body["details"] = error.details or {"cause": repr(exception.__cause__ or exception)}
+        headers = dict(error.headers)
+        if isinstance(error, errors.RateLimited):
+            headers["retry-after"] = str(error.retry_after)
+        if isinstance(exception, HTTPException) and exception.headers:
+            headers.update(exception.headers)  # Allow, on 405
+        response = (
+            render_page(request, error.status, body)
+            if _wants_page(request)
+            else JSONResponse(body, error.status)
+        )
+        response.headers.update(headers)
+        return response
+
+    handler: Callable[[Request, Exception], Awaitable[Response]] = answer
+    for kind in (
+        SafelightError,
+        HTTPException,
+        RequestValidationError,
+        *LOST,
+        *UNSTORABLE_TEXT,
+        Exception,
+    ):
+        app.add_exception_handler(kind, handler)
+
+
+def as_safelight_error(request: Request, exception: Exception) -> SafelightError:
+    if isinstance(exception, SafelightError):
+        return exception
+    if isinstance(exception, RequestValidationError):
+        return _validation(request, exception)
+    if isinstance(exception, HTTPException):
+        return _from_http(exception)
+    if isinstance(exception, LOST):
+        return errors.Unavailable()
+    if isinstance(exception, UNSTORABLE_TEXT):
+        return errors.InvalidRequest("The request holds a character that cannot be stored.")
+    structlog.get_logger().error("unexpected error", exc_info=exception)
+    return UnknownError()
+
+
+def _from_http(exception: HTTPException) -> SafelightError:
+    if isinstance(exception.__cause__, SafelightError):  # raised while FastAPI read the body
+        return exception.__cause__
+    kind = _BY_STATUS.get(exception.status_code)
+    if kind is not None:
+        return kind()
+    if exception.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
+        return errors.InvalidRequest(str(exception.detail))
+    return UnknownError()
+
+
+def _validation(request: Request, exception: RequestValidationError) -> SafelightError:
+    problems = exception.errors()
+    in_body = any(problem["loc"][:1] == ("body",) for problem in problems)
+    if in_body and not _is_json(request):
+        return errors.UnsupportedMediaType()
+    if any(problem["type"] == "json_invalid" for problem in problems):
+        return errors.InvalidJson()
+    first = problems[0]
+    where = ".".join(str(part) for part in first["loc"][1:]) or "body"
+    return errors.InvalidRequest(f"{where}: {first['msg']}.", problems=_plain(problems))
+
+
+def _plain(problems: Any) -> list[dict[str, Any]]:
+    return [{"where": [str(p) for p in e["loc"]], "problem": e["msg"]} for e in problems]
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _wants_page(request: Request) -> bool:
+    """Browsers list text/html; programs say */* or application/json."""
+    return "text/html" in request.headers.get("accept", "")

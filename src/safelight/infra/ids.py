@@ -1,0 +1,47 @@
+"""The one place that makes ids and secrets."""
+
+import secrets
+import uuid
+from typing import NewType, Protocol
+
+from safelight.infra.clock import day
+
+ImageId = NewType("ImageId", str)
+OrganizationId = NewType("OrganizationId", str)
+
+TOKEN_PREFIX = "slt_"  # noqa: S105 - a prefix people can recognise in a leak, not a secret
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no letters that read as digits
+
+
+class Ids(Protocol):
+    def image(self, now_ms: int) -> ImageId: ...
+    def uuid4(self) -> str: ...
+    def uuid7(self, now_ms: int) -> str: ...
+    def short(self, prefix: str) -> str: ...
+    def secret(self) -> str: ...
+
+
+class RandomIds:
+    def image(self, now_ms: int) -> ImageId:
+        return ImageId(f"img_{day(now_ms)}_{_random_text(16)}")
+
+    def uuid4(self) -> str:
+        return str(uuid.uuid4())
+
+    def uuid7(self, now_ms: int) -> str:
+        """Sorts by time of making (RFC 9562): 48 bits of milliseconds, then randomness."""
+        value = (now_ms & (1 << 48) - 1) << 80 | secrets.randbits(80)
+        value = value & ~(0xF << 76) | 7 << 76
+        value = value & ~(0b11 << 62) | 0b10 << 62
+        return str(uuid.UUID(int=value))
+
+    def short(self, prefix: str) -> str:
+        return f"{prefix}_{_random_text(20)}"
+
+    def secret(self) -> str:
+        """256 bits, URL-safe."""
+        return secrets.token_urlsafe(32)
+
+
+def _random_text(length: int) -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(length))

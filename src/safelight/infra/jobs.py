@@ -1,0 +1,266 @@
+"""What a job is: its kind, its verdicts, and the pure decisions about both.
+
+A feature declares its kinds and writes handlers for them:
+
+    OFFLOAD = JobKind("ingest.offload", payload=OffloadPayload, limit=8, retry=Backoff(attempts=5))
+
+    async def offload(job: Job[OffloadPayload]) -> Verdict: ...
+
+A payload is a frozen dataclass of ids. A handler may run twice, late, or beside itself: it reads
+its row, decides, and writes back with a guard. It ends with `Done`, `Retry` or `Dead`; raising is a
+retry by the kind's backoff. A handler whose last statement already ended the job (`job_finish` in
+SQL) returns `job.ended(answer)`.
+"""
+
+import asyncio
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NewType, TypeVar, get_type_hints
+
+from safelight.errors import ConfigurationError, SafelightError
+from safelight.infra.activity import Entry
+from safelight.infra.db import Connection
+
+P = TypeVar("P")
+JobId = NewType("JobId", int)
+
+TOPIC = "jobs"  # of the bus; the detail is the kind that has work
+TIMETABLE = ""  # announced instead of a kind: something was put off, or moved
+MINUTE, HOUR, DAY = 60, 3600, 86400
+_LONGEST_MESSAGE = 2000
+_PAUSE_AFTER_STRAY_CANCEL = 1.0
+
+
+class LeaseLost(SafelightError):
+    """This job was taken over by another worker; nothing was written."""
+
+    code = "LEASE_LOST"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why an attempt failed, as the dead letter shows it."""
+
+    code: str
+    message: str
+
+    @classmethod
+    def of(cls, error: "Failure | BaseException") -> "Failure":
+        if isinstance(error, Failure):
+            return error
+        code = error.code if isinstance(error, SafelightError) else type(error).__name__
+        return cls(code, (str(error) or type(error).__name__)[:_LONGEST_MESSAGE])
+
+    def to_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message}
+
+
+WORKER_DIED = Failure(
+    "WORKER_DIED", "Its worker stopped before the job ended, and no attempts are left."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The work is done. `already`: the handler's own statement ended the job too."""
+
+    already: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Not now. Without `after` (seconds) the kind's backoff says when."""
+
+    error: Failure | BaseException
+    after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """Trying again will not help: a person has to look."""
+
+    error: Failure | BaseException
+
+
+Verdict = Done | Retry | Dead
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Back to the queue after some seconds. Without a failure the attempt is refunded."""
+
+    after: float
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Somebody else's by now; nothing to write."""
+
+
+Outcome = Done | Again | Dead | Lost
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """How often to try, and the waits in between: doubling from `first` to `cap`, with jitter."""
+
+    attempts: int = 5
+    first: float = 1.0
+    cap: float = 300.0
+
+    def wait(self, attempt: int, jitter: float) -> float:
+        longest = min(self.cap, self.first * 2.0 ** min(attempt - 1, 60))
+        return longest * (0.5 + jitter / 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The payload of jobs that need none, such as scheduled ones."""
+
+
+@dataclass(frozen=True)
+class JobKind(Generic[P]):
+    """`limit` is how many run at once in one process; `subject` names what a job is about
+    (`image:ID`) for its history and its dead letter."""
+
+    name: str
+    payload: type[P]
+    limit: int = 4
+    retry: Backoff = Backoff()
+    subject: Callable[[P], str] | None = None
+
+    def __post_init__(self) -> None:
+        if problem := _problem_with(self.payload):
+            raise ConfigurationError(f"The payload of job kind {self.name} {problem}.")
+        if self.limit < 1 or self.retry.attempts < 1:
+            raise ConfigurationError(f"Job kind {self.name} must run and be tried at least once.")
+
+    def dump(self, payload: P) -> dict[str, Any]:
+        return {name: getattr(payload, name) for name in payload.__dataclass_fields__}  # type: ignore[attr-defined]  # checked to be a dataclass
+
+    def subject_of(self, raw: Mapping[str, Any]) -> str | None:
+        """None as well for a payload written by a version that shaped it differently."""
+        try:
+            return self.subject(self.payload(**raw)) if self.subject else None
+        except (TypeError, AttributeError):
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Job(Generic[P]):
+    id: JobId
+    kind: JobKind[P]
+    organization: str
+    raw: Mapping[str, Any]
+    claim: int
+    attempt: int
+
+    @property
+    def payload(self) -> P:
+        return self.kind.payload(**self.raw)
+
+    @property
+    def last_attempt(self) -> bool:
+        return self.attempt >= self.kind.retry.attempts
+
+    @property
+    def exhausted(self) -> bool:
+        """Taken over from a worker that died on its last attempt."""
+        return self.attempt > self.kind.retry.attempts
+
+    def ended(self, mine: bool | None) -> Done:
+        """For what `job_finish` answered inside the handler's own statement."""
+        if not mine:
+            raise LeaseLost
+        return Done(already=True)
+
+
+Handle = Callable[[Job[P]], Awaitable[Verdict]]
+OnDead = Callable[[Connection, Job[P], Failure], Awaitable[Sequence[Entry]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Handler(Generic[P]):
+    """Who does the work. `on_dead` runs in the transaction that buries the job: it may write with
+    the connection (quickly), and returns history to be appended beside `job_dead`."""
+
+    kind: JobKind[P]
+    handle: Handle[P]
+    on_dead: OnDead[P] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Enqueues its kind once per `every` seconds, aligned to the epoch, however many processes run;
+    once for all ticks missed. `per_node`: once on each node instead."""
+
+    kind: JobKind[Nothing]
+    every: int
+    per_node: bool = False
+
+    def name(self, node: str) -> str:
+        return f"{self.kind.name}@{node}" if self.per_node else self.kind.name
+
+
+def by_name(kinds: Iterable[JobKind[Any]]) -> dict[str, JobKind[Any]]:
+    found: dict[str, JobKind[Any]] = {}
+    for kind in kinds:
+        if kind.name in found:
+            raise ConfigurationError(f"Two job kinds are called {kind.name}. Rename one of them.")
+        found[kind.name] = kind
+    return found
+
+
+def matched(
+    kinds: Mapping[str, JobKind[Any]], handlers: Iterable[Handler[Any]]
+) -> dict[str, Handler[Any]]:
+    """Refuses to start with a kind nobody handles, or a handler of a kind nobody declared."""
+    found: dict[str, Handler[Any]] = {}
+    for handler in handlers:
+        name = handler.kind.name
+        if name in found:
+            raise ConfigurationError(f"Job kind {name} has two handlers. Remove one of them.")
+        if kinds.get(name) is not handler.kind:
+            raise ConfigurationError(f"The handler of {name} handles a kind nobody declared.")
+        found[name] = handler
+    if missing := kinds.keys() - found.keys():
+        raise ConfigurationError(f"No handler for job kind {', '.join(sorted(missing))}.")
+    return found
+
+
+def outcome(job: Job[Any], verdict: object) -> Outcome:
+    """What becomes of the job. A retry beyond the budget is a death."""
+    if isinstance(verdict, Done | Dead):
+        return verdict
+    if not isinstance(verdict, Retry):
+        verdict = Retry(TypeError(f"The handler returned {verdict!r} instead of a verdict."))
+    if job.last_attempt:
+        return Dead(verdict.error)
+    policy, after = job.kind.retry, verdict.after
+    wait = policy.wait(job.attempt, _jitter(job.id, job.attempt)) if after is None else after
+    return Again(max(wait, 0.0), Failure.of(verdict.error))
+
+
+def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -> Outcome:
+    """A cancelled job goes back unharmed, at once when the worker stops; otherwise after a pause,
+    so that a handler which cancels itself does not spin."""
+    if ran.cancelled():
+        return Again(0.0 if stopping else _PAUSE_AFTER_STRAY_CANCEL, None)
+    error = ran.exception()
+    if error is None:
+        return outcome(job, ran.result())
+    return Lost() if isinstance(error, LeaseLost) else outcome(job, Retry(error))
+
+
+def _jitter(job_id: int, attempt: int) -> float:
+    """Spread evenly over 0…1 by job and attempt; needs no randomness (Knuth's multiplier)."""
+    return ((job_id * 31 + attempt) * 2_654_435_761 % 2**32) / 2**32
+
+
+def _problem_with(payload: type) -> str | None:
+    if not dataclasses.is_dataclass(payload) or not payload.__dataclass_params__.frozen:  # type: ignore[attr-defined]  # a dataclass has them
+        return "must be a frozen dataclass"
+    odd = [name for name, kind in get_type_hints(payload).items() if kind not in {str, int}]
+    return f"may hold only ids (str or int), not {', '.join(odd)}" if odd else None

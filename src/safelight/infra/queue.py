@@ -1,0 +1,159 @@
+"""The queue: jobs in PostgreSQL, enqueued in the caller's transaction, run by `queue_worker`.
+
+Guarantees
+- A job exists if and only if the transaction that enqueued it committed. It is run until it ends,
+  dies or is cancelled; a worker that is killed, hangs or loses the database loses its lease, and
+  another takes the job over. Every start counts against the kind's attempts.
+- Only the holder of the latest claim can end, retry or bury a job (the fence). A handler may run
+  twice, but it ends once; `job_finish` makes its own write part of that.
+- A living key is unique per kind; enqueueing it again is skipped, never an error.
+- A dead job stays, with its error, until a person redrives or discards it.
+
+Gaps
+- Handlers run at least once, not exactly once. Effects outside the database need a guard of theirs.
+- Order is by priority, then fair between organizations, then by age; nothing is promised between
+  two jobs that run at the same time.
+- Up to a second of throughput counts is lost by kill -9; jobs are not.
+- A wake-up that is lost (a crash right after commit) costs at most the worker's poll of a second.
+"""
+
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from safelight.infra import queue_repo
+from safelight.infra.bus import Bus
+from safelight.infra.clock import Clock
+from safelight.infra.db import Connection, Database
+from safelight.infra.dead_letters import DeadLetters
+from safelight.infra.failpoints import reach
+from safelight.infra.jobs import TIMETABLE, TOPIC, Job, JobId, JobKind, by_name
+from safelight.infra.queue_repo import HourCount, KindStatus
+
+P = TypeVar("P")
+
+LEASE_SECONDS = 10.0
+
+Adopt = Callable[[Job[Any]], None]
+
+
+class Queue:
+    """One per process. A worker, if the process has one, works under this queue's `owner`."""
+
+    def __init__(
+        self,
+        db: Database,
+        bus: Bus,
+        clock: Clock,
+        *,
+        owner: str,
+        node: str,
+        kinds: Iterable[JobKind[Any]],
+        lease: float = LEASE_SECONDS,
+    ) -> None:
+        self.db = db
+        self.bus = bus
+        self.owner = owner
+        self.node = node
+        self.kinds = by_name(kinds)
+        self.dead_letters = DeadLetters(db, bus, clock, self.kinds)
+        self.lease = timedelta(seconds=lease)
+        self._adopt: Adopt | None = None
+
+    # Enqueueing
+
+    async def enqueue(
+        self,
+        connection: Connection | Database,
+        kind: JobKind[P],
+        payload: P,
+        *,
+        organization: str | None,
+        key: str | None = None,
+        run_at: datetime | None = None,
+        run_in: float | None = None,
+        node: str | None = None,
+        priority: int = 0,
+        leased: bool = False,
+    ) -> JobId | None:
+        """None: a living job has the key. Inside a transaction, call `wake` (or, leased,
+        `hand_over`) after the commit."""
+        await reach("queue.enqueue")
+        job_id = await queue_repo.enqueue(
+            connection, kind.name, organization or "", kind.dump(payload), key, node, priority,
+            run_at, run_in, self.lessee if leased else None, self.lease,
+        )  # fmt: skip
+        committed = isinstance(connection, Database) or not connection.is_in_transaction()
+        if committed and job_id is not None:
+            if leased:
+                self.hand_over(kind, JobId(job_id), payload, organization=organization)
+            else:
+                self.wake(*((kind,) if run_at is None and run_in is None else ()))
+        return None if job_id is None else JobId(job_id)
+
+    def wake(self, *kinds: JobKind[Any]) -> None:
+        """Tells workers, here and elsewhere, of committed jobs; without kinds, of delayed ones."""
+        for name in [kind.name for kind in kinds] or [TIMETABLE]:
+            self.bus.announce(TOPIC, name)
+
+    @property
+    def lessee(self) -> str | None:
+        """Who may be `p_owner` of `job_enqueue`: nobody, unless a worker runs here."""
+        return self.owner if self._adopt else None
+
+    def hand_over(
+        self, kind: JobKind[P], job_id: int | None, payload: P, *, organization: str | None
+    ) -> None:
+        """After the commit: the worker here at once runs the job that was enqueued for `lessee`.
+        Without a worker it waits for its turn like any other."""
+        if job_id is None:
+            return
+        if self._adopt is None:
+            self.wake(kind)
+            return
+        job = Job(JobId(job_id), kind, organization or "", kind.dump(payload), 1, 1)
+        self._adopt(job)
+
+    def employ(self, adopt: Adopt | None) -> None:
+        """The worker's own: how it takes jobs handed over, or that it no longer does."""
+        self._adopt = adopt
+
+    async def cancel(
+        self,
+        connection: Connection | Database,
+        kind: JobKind[Any],
+        key: str,
+        *,
+        running: bool = False,
+    ) -> bool:
+        """Takes a waiting job away. A `running` one goes on, but the fence refuses its end."""
+        statuses = ["queued", "delayed", "running"] if running else ["queued", "delayed"]
+        await reach("queue.cancel")
+        return await queue_repo.cancel(connection, kind.name, key, statuses) is not None
+
+    async def reschedule(
+        self,
+        connection: Connection | Database,
+        kind: JobKind[Any],
+        key: str,
+        *,
+        run_at: datetime | None = None,
+        run_in: float | None = None,
+    ) -> bool:
+        """Moves a waiting job; false if it runs already or is gone."""
+        await reach("queue.reschedule")
+        moved = await queue_repo.reschedule(connection, kind.name, key, run_at, run_in)
+        self.wake()
+        return moved is not None
+
+    # Looking at it
+
+    async def status(self) -> list[KindStatus]:
+        """Every kind, also those without a job."""
+        found = {row.name: row for row in await queue_repo.status(self.db)}
+        names = sorted(self.kinds.keys() | found.keys())
+        return [found.get(name, KindStatus(name)) for name in names]
+
+    async def throughput(self, hours: int = 24) -> list[HourCount]:
+        """The present hour last; hours without work are there too."""
+        return await queue_repo.throughput(self.db, hours)

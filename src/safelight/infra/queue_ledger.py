@@ -1,0 +1,135 @@
+"""What a worker owes the database: leases to renew, outcomes to write, throughput to count.
+
+An outcome stays here until the database has taken or refused it, so a lost connection only delays
+it. A refused one (the job was taken over) is logged and forgotten.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import structlog
+
+from safelight.infra import queue_repo
+from safelight.infra.db import UNREACHABLE, Database
+from safelight.infra.dead_letters import DeadLetters
+from safelight.infra.failpoints import reach
+from safelight.infra.jobs import Again, Dead, Failure, Handler, Job, JobId, Lost, Outcome
+
+log = structlog.get_logger()
+
+
+class Ledger:
+    def __init__(
+        self,
+        db: Database,
+        dead_letters: DeadLetters,
+        handlers: Mapping[str, Handler[Any]],
+        lease: timedelta,
+    ) -> None:
+        self._db = db
+        self._dead_letters = dead_letters
+        self._handlers = handlers
+        self._lease = lease
+        self._held: dict[JobId, Job[Any]] = {}
+        self._done: list[Job[Any]] = []
+        self._again: list[tuple[Job[Any], Again]] = []
+        self._dead: list[tuple[Job[Any], Failure]] = []
+        self._counts: Counter[str] = Counter()
+
+    def hold(self, job: Job[Any]) -> None:
+        """From now on its lease is renewed, until its end is written."""
+        self._held[job.id] = job
+
+    def end(self, job: Job[Any], outcome: Outcome) -> bool:
+        """Takes an outcome in; whether there is something to write."""
+        if isinstance(outcome, Again):
+            self._again.append((job, outcome))
+        elif isinstance(outcome, Dead):
+            self._dead.append((job, Failure.of(outcome.error)))
+        elif isinstance(outcome, Lost):
+            self._refused(job)
+            return False
+        elif outcome.already:
+            self._accepted(job, "processed")
+            return False
+        else:
+            self._done.append(job)
+        return True
+
+    async def settle(self) -> None:
+        """Writes every outcome that is here. Raises if the database is away; then call again."""
+        while self._done:
+            await reach("queue.finish")
+            finished = list(self._done)
+            accepted = await queue_repo.finish(self._db, finished)
+            del self._done[: len(finished)]
+            for job in finished:
+                self._written(job, accepted, "processed")
+        while self._again:
+            await reach("queue.put_back")
+            returned = list(self._again)
+            accepted = await queue_repo.put_back(self._db, returned)
+            del self._again[: len(returned)]
+            for job, again in returned:
+                self._put_back(job, again, accepted)
+        while self._dead:
+            await self._bury(*self._dead[0])
+            del self._dead[0]
+
+    async def renew(self) -> None:
+        if self._held:
+            await reach("queue.renew")
+            await queue_repo.renew(self._db, list(self._held.values()), self._lease)
+
+    async def count(self) -> None:
+        """Writes how many ended how since the last time."""
+        counts, self._counts = self._counts, Counter()
+        if not counts:
+            return
+        try:
+            await queue_repo.count(
+                self._db, counts["processed"], counts["failed"], counts["retried"]
+            )
+        except BaseException:
+            self._counts += counts
+            raise
+
+    async def _bury(self, job: Job[Any], failure: Failure) -> None:
+        try:
+            buried = await self._dead_letters.bury(self._handlers[job.kind.name], job, failure)
+        except UNREACHABLE:
+            raise
+        except Exception:
+            # Its lease will end, and whoever takes it over comes back here.
+            log.exception("job.burial_failed", job=job.id, kind=job.kind.name)
+            self._held.pop(job.id, None)
+            return
+        if buried:
+            log.error("job.dead", job=job.id, kind=job.kind.name, **failure.to_json())
+        self._written(job, {job.id} if buried else set(), "failed")
+
+    def _put_back(self, job: Job[Any], again: Again, accepted: set[int]) -> None:
+        if again.failure is None:
+            self._held.pop(job.id, None)
+            return
+        log.warning(
+            "job.retried", job=job.id, kind=job.kind.name, attempt=job.attempt,
+            after=round(again.after, 3), **again.failure.to_json(),
+        )  # fmt: skip
+        self._written(job, accepted, "retried")
+
+    def _written(self, job: Job[Any], accepted: set[int], verdict: str) -> None:
+        if job.id in accepted:
+            self._accepted(job, verdict)
+        else:
+            self._refused(job)
+
+    def _accepted(self, job: Job[Any], verdict: str) -> None:
+        self._held.pop(job.id, None)
+        self._counts[verdict] += 1
+
+    def _refused(self, job: Job[Any]) -> None:
+        self._held.pop(job.id, None)
+        log.warning("job.lost", job=job.id, kind=job.kind.name, claim=job.claim)

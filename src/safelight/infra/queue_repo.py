@@ -1,0 +1,331 @@
+"""The statements on the job tables, beside the SQL functions of migration 0003. Everything after a
+claim is fenced on (id, claim) of a running row: zero rows mean "no longer mine"."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import asyncpg
+
+from safelight.infra.db import Connection, Database
+from safelight.infra.jobs import Again, Failure, Job, Schedule
+from safelight.infra.queue_slots import Opening
+
+
+@dataclass(frozen=True, slots=True)
+class DeadRow:
+    id: int
+    kind: str
+    organization: str
+    payload: dict[str, Any]
+    error: dict[str, str]
+    attempts: int
+    first_at: int
+    died_at: int
+    died_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class KindStatus:
+    name: str
+    queued: int = 0
+    running: int = 0
+    delayed: int = 0
+    dead_letters: int = 0
+    oldest_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HourCount:
+    hour: int
+    processed: int
+    failed: int
+    retried: int
+
+
+async def enqueue(
+    db: Connection | Database,
+    kind: str,
+    organization: str,
+    payload: dict[str, Any],
+    key: str | None,
+    node: str | None,
+    priority: int,
+    run_at: datetime | None,
+    run_in: float | None,
+    owner: str | None,
+    lease: timedelta,
+) -> int | None:
+    job_id: int | None = await db.fetchval(
+        """
+        SELECT job_enqueue($1, $2, $3, $4, $5, $6,
+            coalesce($7, clock_timestamp() + make_interval(secs => $8)), $9, $10)
+        """,
+        kind, organization, payload, key, node, priority, run_at, run_in, owner, lease,
+    )  # fmt: skip
+    return job_id
+
+
+async def claim(
+    db: Database, openings: Sequence[Opening], node: str, owner: str, lease: timedelta
+) -> list[asyncpg.Record]:
+    kinds, slots, after = zip(*openings, strict=True)
+    return await db.fetch(
+        "SELECT * FROM job_claim($1, $2, $3, $4, $5, $6)", kinds, slots, after, node, owner, lease
+    )
+
+
+async def tend(
+    db: Database, kinds: Sequence[str], node: str, schedules: Sequence[str]
+) -> tuple[list[str], float | None]:
+    row = await db.fetchrow("SELECT * FROM job_tend($1, $2, $3)", kinds, node, schedules)
+    return (row["ready"], row["wait"]) if row else ([], None)
+
+
+async def renew(db: Database, jobs: Sequence[Job[Any]], lease: timedelta) -> None:
+    """Rows that are locked are being ended this very moment; waiting for them would delay the
+    others."""
+    await db.execute(
+        """
+        UPDATE jobs SET lease_until = clock_timestamp() + $3 WHERE id = ANY (ARRAY(
+            SELECT jobs.id FROM unnest($1::bigint[], $2::integer[]) AS held(id, claim)
+            JOIN jobs ON jobs.id = held.id AND jobs.claim = held.claim AND status = 'running'
+            FOR NO KEY UPDATE OF jobs SKIP LOCKED
+        ))
+        """,
+        [job.id for job in jobs],
+        [job.claim for job in jobs],
+        lease,
+    )
+
+
+async def finish(db: Database, jobs: Sequence[Job[Any]]) -> set[int]:
+    """Ends jobs; returns those that were still ours."""
+    rows = await db.fetch(
+        """
+        DELETE FROM jobs USING unnest($1::bigint[], $2::integer[]) AS held(id, claim)
+        WHERE jobs.id = held.id AND jobs.claim = held.claim AND status = 'running'
+        RETURNING jobs.id
+        """,
+        [job.id for job in jobs],
+        [job.claim for job in jobs],
+    )
+    return {row["id"] for row in rows}
+
+
+async def put_back(db: Database, jobs: Sequence[tuple[Job[Any], Again]]) -> set[int]:
+    """Queues jobs again; returns those that were still ours. One that was given back without a
+    failure keeps its place and has its attempt refunded."""
+    rows = await db.fetch(
+        """
+        UPDATE jobs SET
+            status = CASE WHEN again.after > 0 THEN 'delayed' ELSE 'queued' END,
+            run_at = CASE WHEN again.after > 0
+                          THEN clock_timestamp() + make_interval(secs => again.after)
+                          ELSE run_at END,
+            attempts = attempts - (again.code IS NULL)::integer,
+            error = CASE WHEN again.code IS NULL THEN error
+                    ELSE jsonb_build_object('code', again.code, 'message', again.message) END,
+            owner = NULL, lease_until = NULL
+        FROM unnest($1::bigint[], $2::integer[], $3::float8[], $4::text[], $5::text[])
+             AS again(id, claim, after, code, message)
+        WHERE jobs.id = again.id AND jobs.claim = again.claim AND status = 'running'
+        RETURNING jobs.id
+        """,
+        [job.id for job, _ in jobs],
+        [job.claim for job, _ in jobs],
+        [again.after for _, again in jobs],
+        [again.failure and again.failure.code for _, again in jobs],
+        [again.failure and again.failure.message for _, again in jobs],
+    )
+    return {row["id"] for row in rows}
+
+
+async def give_back_all(db: Database, owner: str) -> int:
+    """Whatever this worker still holds, also what a lost answer kept it from knowing about."""
+    rows = await db.fetch(
+        """
+        UPDATE jobs SET status = 'queued', attempts = attempts - 1, owner = NULL, lease_until = NULL
+        WHERE status = 'running' AND owner = $1 RETURNING id
+        """,
+        owner,
+    )
+    return len(rows)
+
+
+async def bury(db: Connection, job: Job[Any], failure: Failure) -> bool:
+    buried = await db.fetchval(
+        """
+        UPDATE jobs SET status = 'dead', died_at = now(), attempts = $3, owner = NULL,
+                        lease_until = NULL, error = $4
+        WHERE id = $1 AND claim = $2 AND status = 'running' RETURNING true
+        """,
+        job.id,
+        job.claim,
+        min(job.attempt, job.kind.retry.attempts),
+        failure.to_json(),
+    )
+    return bool(buried)
+
+
+async def cancel(
+    db: Connection | Database, kind: str, key: str, statuses: Sequence[str]
+) -> int | None:
+    job_id: int | None = await db.fetchval(
+        """
+        DELETE FROM jobs WHERE kind = $1 AND key = $2 AND status <> 'dead' AND status = ANY ($3)
+        RETURNING id
+        """,
+        kind,
+        key,
+        statuses,
+    )
+    return job_id
+
+
+async def reschedule(
+    db: Connection | Database, kind: str, key: str, run_at: datetime | None, run_in: float | None
+) -> int | None:
+    job_id: int | None = await db.fetchval(
+        """
+        UPDATE jobs SET run_at = moment.at,
+            status = CASE WHEN moment.at > clock_timestamp() THEN 'delayed' ELSE 'queued' END
+        FROM (SELECT coalesce($3, clock_timestamp() + make_interval(secs => $4)) AS at) AS moment
+        WHERE kind = $1 AND key = $2 AND status <> 'dead' AND status IN ('queued', 'delayed')
+        RETURNING id
+        """,
+        kind,
+        key,
+        run_at,
+        run_in,
+    )
+    return job_id
+
+
+async def redrive(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
+    return await db.fetchrow(
+        """
+        UPDATE jobs SET status = 'queued', run_at = now(), attempts = 0, died_at = NULL
+        WHERE id = $1 AND status = 'dead' AND ($2::text IS NULL OR organization = $2)
+        RETURNING kind, organization, payload
+        """,
+        job_id,
+        organization,
+    )
+
+
+async def discard(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
+    return await db.fetchrow(
+        """
+        DELETE FROM jobs
+        WHERE id = $1 AND status = 'dead' AND ($2::text IS NULL OR organization = $2)
+        RETURNING kind, organization, payload
+        """,
+        job_id,
+        organization,
+    )
+
+
+async def is_there(db: Connection, job_id: int, organization: str | None) -> bool:
+    return bool(
+        await db.fetchval(
+            "SELECT true FROM jobs WHERE id = $1 AND ($2::text IS NULL OR organization = $2)",
+            job_id,
+            organization,
+        )
+    )
+
+
+async def dead_letters(
+    db: Database,
+    organization: str | None,
+    kind: str | None,
+    before: tuple[int, int] | None,
+    limit: int,
+) -> list[DeadRow]:
+    rows = await db.fetch(
+        """
+        SELECT id, kind, organization, payload, error, attempts,
+               (extract(epoch FROM created_at) * 1000)::bigint AS first_at,
+               (extract(epoch FROM died_at) * 1000)::bigint AS died_at,
+               (extract(epoch FROM died_at) * 1000000)::bigint AS died_us
+        FROM jobs
+        WHERE status = 'dead' AND ($1::text IS NULL OR organization = $1)
+          AND ($2::text IS NULL OR kind = $2)
+          AND ($3::bigint IS NULL OR (died_at, id) <
+               (timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::bigint))
+        ORDER BY jobs.died_at DESC, id DESC LIMIT $5
+        """,
+        organization,
+        kind,
+        *(before or (None, None)),
+        limit,
+    )
+    return [DeadRow(**row) for row in rows]
+
+
+async def status(db: Database) -> list[KindStatus]:
+    """One pass over the table: as long as the backlog."""
+    rows = await db.fetch(
+        """
+        SELECT kind AS name,
+               count(*) FILTER (WHERE status = 'queued') AS queued,
+               count(*) FILTER (WHERE status = 'running') AS running,
+               count(*) FILTER (WHERE status = 'delayed') AS delayed,
+               count(*) FILTER (WHERE status = 'dead') AS dead_letters,
+               extract(epoch FROM now() - min(run_at) FILTER (WHERE status = 'queued'))::float8
+                   AS oldest_seconds
+        FROM jobs GROUP BY kind
+        """
+    )
+    return [KindStatus(**row) for row in rows]
+
+
+async def declare(db: Database, schedules: Sequence[Schedule], node: str) -> None:
+    """A new or changed schedule first fires at its next tick."""
+    for schedule in schedules:
+        await db.execute(
+            """
+            INSERT INTO job_schedules (name, kind, node, every_seconds, next_at)
+            VALUES ($1, $2, $3, $4, job_next_tick($4))
+            ON CONFLICT (name) DO UPDATE SET kind = excluded.kind,
+                every_seconds = excluded.every_seconds, next_at = excluded.next_at
+            WHERE (job_schedules.kind, job_schedules.every_seconds)
+                  <> (excluded.kind, excluded.every_seconds)
+            """,
+            schedule.name(node),
+            schedule.kind.name,
+            node if schedule.per_node else "",
+            schedule.every,
+        )
+
+
+async def count(db: Database, processed: int, failed: int, retried: int) -> None:
+    await db.execute(
+        """
+        WITH old AS (DELETE FROM job_throughput WHERE hour < now() - interval '48 hours')
+        INSERT INTO job_throughput AS t (hour, processed, failed, retried)
+        VALUES (date_trunc('hour', now(), 'UTC'), $1, $2, $3)
+        ON CONFLICT (hour) DO UPDATE SET processed = t.processed + excluded.processed,
+            failed = t.failed + excluded.failed, retried = t.retried + excluded.retried
+        """,
+        processed,
+        failed,
+        retried,
+    )
+
+
+async def throughput(db: Database, hours: int) -> list[HourCount]:
+    rows = await db.fetch(
+        """
+        SELECT (extract(epoch FROM hour) * 1000)::bigint AS hour,
+               coalesce(processed, 0) AS processed, coalesce(failed, 0) AS failed,
+               coalesce(retried, 0) AS retried
+        FROM generate_series(date_trunc('hour', now(), 'UTC') - ($1 - 1) * interval '1 hour',
+                             now(), interval '1 hour') AS hour
+        LEFT JOIN job_throughput USING (hour) ORDER BY hour
+        """,
+        hours,
+    )
+    return [HourCount(**row) for row in rows]

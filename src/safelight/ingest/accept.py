@@ -1,0 +1,224 @@
+"""An upload from first byte to answer: receive, record, or leave nothing behind."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import chain, count, islice
+from typing import Any
+
+import structlog
+
+from safelight.errors import NameTaken, SafelightError, Unavailable
+from safelight.infra.activity import Entry
+from safelight.infra.clock import Clock, iso
+from safelight.infra.db import AWAY, Connection, Database
+from safelight.infra.failpoints import reach
+from safelight.infra.ids import Ids, ImageId
+from safelight.infra.metrics import Metrics
+from safelight.ingest import repo
+from safelight.ingest.contract import DatabaseError, OutcomeUnknown
+from safelight.ingest.directory import Incoming, IngestDirectory
+from safelight.ingest.lifecycle import Status, check
+from safelight.ingest.receive import Limits, Received, Receiver
+from safelight.ingest.repo import Image
+from safelight.objects.keys import clean_name, numbered
+
+_NAMES_AT_A_TIME = 50
+_LOOK_AGAIN_SECONDS = (0.2, 0.5, 1.0, 2.0)
+
+
+class OnConflict(StrEnum):
+    REPLACE = "replace"
+    RENAME = "rename"
+    REFUSE = "refuse"
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """What the request says besides its bytes."""
+
+    organization: str
+    content_type: str
+    actor: dict[str, str]
+    name: str | None = None
+    on_conflict: OnConflict = OnConflict.REPLACE
+    checksum: str | None = None
+
+
+class Ingest:
+    def __init__(
+        self,
+        db: Database,
+        directory: IngestDirectory,
+        limits: Limits,
+        clock: Clock,
+        ids: Ids,
+        metrics: Metrics,
+    ) -> None:
+        self._db = db
+        self.directory = directory
+        self.limits = limits
+        self._clock = clock
+        self._ids = ids
+        self._metrics = metrics
+        self._executor = ThreadPoolExecutor(8, thread_name_prefix="ingest")
+
+    def close(self) -> None:
+        self._executor.shutdown()
+
+    async def accept(self, upload: Upload, stream: AsyncIterator[bytes]) -> Image:
+        started = self._clock.monotonic()
+        image_id = self._ids.image(self._clock.now_ms())
+        incoming = self.directory.incoming(image_id)
+        try:
+            received = await Receiver(incoming, self.limits, self._executor).receive(
+                upload.content_type, stream, upload.checksum
+            )
+            image = await self._record(upload, image_id, received)
+        except OutcomeUnknown:
+            raise  # the row may exist: the file stays, and the sweep decides
+        except BaseException:
+            await self._discard(incoming)
+            raise
+        self._account(image, started)
+        return image
+
+    async def _record(self, upload: Upload, image_id: ImageId, received: Received) -> Image:
+        check(Status.UPLOADED, Status.INGESTED)
+        image = self._image(upload, image_id, received)
+        try:
+            if upload.on_conflict is OnConflict.REPLACE:
+                async with self._db.connection() as connection:
+                    await self._write(connection, image, upload, received.file_name)
+            else:
+                image = await self._record_under_free_name(upload, image, received.file_name)
+            await reach("ingest.recorded")
+        except repo.ConnectionLost as lost:
+            await self._settle(image_id, lost.backend)
+        except Unavailable as error:
+            raise DatabaseError from error
+        return image
+
+    async def _record_under_free_name(self, upload: Upload, image: Image, file_name: str) -> Image:
+        async with self._db.transaction() as connection:
+            await repo.lock_names(connection, image.organization)
+            name = await _free_name(connection, image.organization, image.name)
+            if name != image.name and upload.on_conflict is OnConflict.REFUSE:
+                raise NameTaken(f"There is already an image called {image.name}.")
+            image = replace(image, name=name)
+            await self._write(connection, image, upload, file_name)
+        return image
+
+    async def _write(
+        self, connection: Connection, image: Image, upload: Upload, file_name: str
+    ) -> None:
+        entries = _entries(image, upload, file_name)
+        await reach("ingest.record")
+        await repo.record(connection, image, self.directory.node, entries)
+
+    async def _settle(self, image_id: ImageId, backend: int) -> None:
+        """COMMIT's answer was lost. Recorded: carry on. Not recorded: an error that cleans up."""
+        for pause in _LOOK_AGAIN_SECONDS:
+            try:
+                recorded = await repo.was_recorded(self._db, image_id, backend)
+            except AWAY:
+                await asyncio.sleep(pause)
+                continue
+            if recorded:
+                return
+            raise DatabaseError
+        raise OutcomeUnknown
+
+    def _image(self, upload: Upload, image_id: ImageId, received: Received) -> Image:
+        now = self._clock.now_ms()
+        return Image(
+            id=image_id,
+            organization=upload.organization,
+            name=upload.name or clean_name(received.file_name, received.header.extension),
+            idempotency_key=self._ids.uuid4(),
+            status=Status.INGESTED,
+            temp_path=str(received.path),
+            checksum=received.checksum,
+            mime_type=received.header.mime_type,
+            width=received.header.width,
+            height=received.header.height,
+            size_bytes=received.size,
+            created_at=now,
+            updated_at=now,
+        )
+
+    async def _discard(self, incoming: Incoming) -> None:
+        """Runs to its end even when the request is being cancelled."""
+        work = asyncio.get_running_loop().run_in_executor(self._executor, incoming.discard)
+        try:
+            await asyncio.shield(work)
+        except OSError as error:
+            structlog.get_logger().warning("a temporary file stays for the sweep", error=str(error))
+
+    def _account(self, image: Image, started: float) -> None:
+        self._metrics.uploads.labels("INGESTED").inc()
+        self._metrics.upload_bytes.inc(image.size_bytes)
+        structlog.get_logger().info(
+            "[Upload]",
+            imageId=image.id,
+            tempPath=image.temp_path,
+            checksum=image.checksum,
+            transition="UPLOADED → INGESTED",
+            status=image.status,
+            sizeBytes=image.size_bytes,
+            durationMs=round((self._clock.monotonic() - started) * 1000, 1),
+        )
+
+    def account_failure(self, error: SafelightError, cause: BaseException | None) -> None:
+        self._metrics.uploads.labels(error.code).inc()
+        structlog.get_logger().warning(
+            "[Upload Error]", code=error.code, error=error.message, cause=repr(cause or error)
+        )
+
+
+def answer(image: Image) -> dict[str, Any]:
+    """The immutable answer: these five fields and no others."""
+    return {
+        "imageId": image.id,
+        "status": image.status,
+        "checksum": image.checksum,
+        "sizeBytes": image.size_bytes,
+        "uploadedAt": iso(image.created_at),
+    }
+
+
+async def _free_name(connection: Connection, organization: str, name: str) -> str:
+    """The name itself, or the first of `name (2)`, `name (3)`, … that nobody has."""
+    candidates = chain((name,), (numbered(name, n) for n in count(2)))
+    while True:
+        some = list(islice(candidates, _NAMES_AT_A_TIME))
+        taken = await repo.taken_names(connection, organization, some)
+        for candidate in some:
+            if candidate not in taken:
+                return candidate
+
+
+def _entries(image: Image, upload: Upload, file_name: str) -> list[Entry]:
+    """Both moves of the state machine; the second is what the world is told."""
+    message = {
+        "imageId": image.id,
+        "name": image.name,
+        "checksum": image.checksum,
+        "sizeBytes": image.size_bytes,
+    }
+    subject = f"image:{image.id}"
+    arrived: dict[str, Any] = {"to": Status.UPLOADED, "actor": upload.actor}
+    if upload.name is None and image.name != file_name:
+        # ascii() because a file name may hold what a JSON column cannot.
+        arrived["reason"] = f"sent as {ascii(file_name)[:300]}, kept as {image.name}"
+    return [
+        Entry(subject, "image_uploaded", arrived),
+        Entry(
+            subject,
+            "upload_ingested",
+            {"from": Status.UPLOADED, "to": Status.INGESTED, **message},
+            also=f"upload:{image.name}",
+        ),
+    ]

@@ -1,0 +1,145 @@
+"""The images table. One statement records an upload: row, history and offload job, or nothing."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from safelight.errors import SafelightError
+from safelight.infra import activity
+from safelight.infra.activity import Entry
+from safelight.infra.db import STATEMENT_LOST, Connection, Database
+from safelight.infra.ids import ImageId
+from safelight.ingest.contract import DatabaseError, JobEnqueueError
+from safelight.ingest.lifecycle import Status
+
+OFFLOAD = "ingest.offload"
+_NAME_LOCK = 21767
+_SETTLE_MS = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    id: ImageId
+    organization: str
+    name: str
+    idempotency_key: str
+    status: Status
+    temp_path: str
+    checksum: str
+    mime_type: str
+    width: int
+    height: int
+    size_bytes: int
+    created_at: int
+    updated_at: int
+
+
+class ConnectionLost(SafelightError):
+    """The connection went away during COMMIT."""
+
+    def __init__(self, backend: int) -> None:
+        super().__init__()
+        self.backend = backend
+
+
+_RECORD = """
+WITH image AS (
+    INSERT INTO images (id, organization, name, idempotency_key, status, temp_path, checksum,
+                        mime_type, width, height, size_bytes, created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)
+    RETURNING id
+), job AS (
+    SELECT job_enqueue($13, $2, jsonb_build_object('imageId', id), id, $14) FROM image
+)
+SELECT activity_append($2, $12, $15) FROM job
+"""
+
+
+async def record(connection: Connection, image: Image, node: str, entries: list[Entry]) -> None:
+    backend = connection.get_server_pid()
+    try:
+        await connection.fetchval(
+            _RECORD,
+            image.id,
+            image.organization,
+            image.name,
+            image.idempotency_key,
+            image.status,
+            image.temp_path,
+            image.checksum,
+            image.mime_type,
+            image.width,
+            image.height,
+            image.size_bytes,
+            image.created_at,
+            OFFLOAD,
+            node,
+            activity.to_json(entries),
+        )
+    except STATEMENT_LOST as error:
+        raise ConnectionLost(backend) from error
+    except asyncpg.PostgresError as error:
+        raise _refused(error) from error
+
+
+def _refused(error: asyncpg.PostgresError) -> SafelightError:
+    context = getattr(error, "context", None) or ""
+    return JobEnqueueError() if "job_enqueue" in context else DatabaseError()
+
+
+async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool:
+    """Looks again after a COMMIT whose answer was lost. The old backend is ended first: while it
+    lives, it may still commit after we have looked."""
+    await db.fetchval(
+        "SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity "
+        "WHERE pid = $1 AND usename = current_user AND pid <> pg_backend_pid()",
+        backend,
+        _SETTLE_MS,
+    )
+    return bool(await db.fetchval("SELECT true FROM images WHERE id = $1", image_id))
+
+
+async def lock_names(connection: Connection, organization: str) -> None:
+    """Choosing a free name must not race another choice in the same organization."""
+    await connection.execute(
+        "SELECT pg_advisory_xact_lock($1, hashtext($2))", _NAME_LOCK, organization
+    )
+
+
+async def taken_names(connection: Connection, organization: str, names: list[str]) -> set[str]:
+    rows = await connection.fetch(
+        "SELECT DISTINCT name FROM images "
+        "WHERE organization = $1 AND name = ANY($2) AND status <> 'FAILED'",
+        organization,
+        names,
+    )
+    return {row["name"] for row in rows}
+
+
+async def find(db: Database, image_id: str) -> Image | None:
+    row = await db.fetchrow("SELECT * FROM images WHERE id = $1", image_id)
+    return None if row is None else _image(row)
+
+
+async def statuses(db: Database, ids: list[ImageId]) -> dict[ImageId, Status]:
+    rows = await db.fetch("SELECT id, status FROM images WHERE id = ANY($1)", ids)
+    return {ImageId(row["id"]): Status(row["status"]) for row in rows}
+
+
+async def failure(db: Database, organization: str, image_id: ImageId) -> dict[str, Any] | None:
+    """Why an image FAILED: the error its last such move was recorded with."""
+    error: dict[str, Any] | None = await db.fetchval(
+        "SELECT data -> 'error' FROM activity WHERE organization = $1 AND subject = $2 "
+        "AND data ->> 'to' = 'FAILED' ORDER BY seq DESC LIMIT 1",
+        organization,
+        f"image:{image_id}",
+    )
+    return error
+
+
+def _image(row: asyncpg.Record) -> Image:
+    values = {key: row[key] for key in Image.__dataclass_fields__}
+    values["idempotency_key"] = str(values["idempotency_key"])
+    values["status"] = Status(values["status"])
+    return Image(**values)

@@ -1,0 +1,221 @@
+-- Work to be done, and what remembers it. run_at and lease_until are on the database's clock.
+--
+-- A job is `queued` (ready), `delayed` (run_at is later), `running` (leased to owner until
+-- lease_until) or `dead` (waits for a person). A finished job has no row: deleting is the cheapest
+-- end there is, and the story people need is in the activity table.
+
+CREATE TABLE jobs (
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    kind         text COLLATE "C" NOT NULL,
+    organization text COLLATE "C" NOT NULL,           -- '' is Safelight's own work
+    node         text COLLATE "C" NOT NULL,           -- '' runs anywhere
+    payload      jsonb NOT NULL,                      -- ids only
+    key          text COLLATE "C",                    -- unique per kind while alive
+    priority     integer NOT NULL,                    -- larger runs sooner
+    status       text COLLATE "C" NOT NULL
+                 CHECK (status IN ('queued', 'delayed', 'running', 'dead')),
+    run_at       timestamptz NOT NULL,
+    claim        integer NOT NULL DEFAULT 0,          -- the fence: rises with every claim
+    attempts     integer NOT NULL DEFAULT 0,          -- the budget: reset by redrive
+    lease_until  timestamptz,
+    owner        text,
+    error        jsonb,                               -- {code, message} of the last failure
+    created_at   timestamptz NOT NULL DEFAULT now(),
+    died_at      timestamptz
+) WITH (
+    fillfactor = 70,
+    -- Rows live for milliseconds; a fixed threshold keeps the table as small as its backlog.
+    autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
+    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 2000
+);
+CREATE INDEX jobs_queued ON jobs (kind, node, priority DESC, organization, run_at, id)
+    WHERE status = 'queued';
+CREATE INDEX jobs_delayed ON jobs (run_at) WHERE status = 'delayed';
+CREATE INDEX jobs_running ON jobs (lease_until) WHERE status = 'running';
+CREATE INDEX jobs_dead ON jobs (died_at, id) WHERE status = 'dead';
+CREATE INDEX jobs_dead_of ON jobs (organization, died_at, id) WHERE status = 'dead';
+CREATE UNIQUE INDEX jobs_key ON jobs (kind, key) WHERE key IS NOT NULL AND status <> 'dead';
+
+-- One row per recurring job; whoever finds it due moves it on and enqueues.
+CREATE TABLE job_schedules (
+    name          text COLLATE "C" PRIMARY KEY,
+    kind          text NOT NULL,
+    node          text NOT NULL,
+    every_seconds integer NOT NULL CHECK (every_seconds > 0),
+    next_at       timestamptz NOT NULL
+);
+
+CREATE TABLE job_throughput (
+    hour      timestamptz PRIMARY KEY,
+    processed bigint NOT NULL,
+    failed    bigint NOT NULL,
+    retried   bigint NOT NULL
+);
+
+-- State with an end. expires_at is epoch milliseconds by the application's clock; none: stays.
+CREATE TABLE kv (
+    key        text COLLATE "C" PRIMARY KEY,
+    value      jsonb NOT NULL,
+    expires_at bigint
+);
+CREATE INDEX kv_expiry ON kv (expires_at) WHERE expires_at IS NOT NULL;
+
+-- Called inside the statement or transaction that makes the job necessary. NULL: a living job of
+-- this kind has the same key, and nothing was added. With an owner the job is born running, leased
+-- to the caller, who runs it as soon as it has committed.
+CREATE FUNCTION job_enqueue(
+    p_kind text, p_organization text, p_payload jsonb,
+    p_key text DEFAULT NULL, p_node text DEFAULT NULL, p_priority integer DEFAULT 0,
+    p_run_at timestamptz DEFAULT NULL, p_owner text DEFAULT NULL, p_lease interval DEFAULT NULL
+) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    new_id bigint;
+BEGIN
+    INSERT INTO jobs (kind, organization, node, payload, key, priority, status, run_at,
+                      claim, attempts, owner, lease_until)
+    VALUES (p_kind, coalesce(p_organization, ''), coalesce(p_node, ''), p_payload, p_key, p_priority,
+            CASE WHEN p_owner IS NOT NULL THEN 'running'
+                 WHEN p_run_at > clock_timestamp() THEN 'delayed' ELSE 'queued' END,
+            coalesce(p_run_at, now()),
+            (p_owner IS NOT NULL)::integer, (p_owner IS NOT NULL)::integer,
+            p_owner, CASE WHEN p_owner IS NOT NULL THEN clock_timestamp() + p_lease END)
+    ON CONFLICT (kind, key) WHERE key IS NOT NULL AND status <> 'dead' DO NOTHING
+    RETURNING id INTO new_id;
+    RETURN new_id;
+END
+$$;
+
+-- Ends a job inside the handler's own last statement. False: it is no longer the caller's, and
+-- whatever hangs on this answer must not be written.
+CREATE FUNCTION job_finish(p_id bigint, p_claim integer) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM jobs WHERE id = p_id AND claim = p_claim AND status = 'running';
+    RETURN FOUND;
+END
+$$;
+
+-- The organizations with ready work at one priority, beginning after p_after and going round once.
+CREATE FUNCTION job_organizations(
+    p_kind text, p_node text, p_priority integer, p_after text, p_limit integer
+) RETURNS text[] LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN ARRAY(
+        WITH RECURSIVE walk(organization, wrapped) AS (
+            SELECT p_after COLLATE "C", false
+            UNION ALL
+            SELECT step.organization, step.wrapped
+            FROM walk CROSS JOIN LATERAL (
+                (SELECT j.organization, walk.wrapped FROM jobs j
+                 WHERE j.status = 'queued' AND j.kind = p_kind AND j.node = p_node
+                   AND j.priority = p_priority AND j.organization > walk.organization
+                   AND (NOT walk.wrapped OR j.organization <= p_after)
+                 ORDER BY j.organization LIMIT 1)
+                UNION ALL
+                (SELECT j.organization, true FROM jobs j
+                 WHERE NOT walk.wrapped AND j.status = 'queued' AND j.kind = p_kind
+                   AND j.node = p_node AND j.priority = p_priority AND j.organization <= p_after
+                 ORDER BY j.organization LIMIT 1)
+                LIMIT 1
+            ) AS step
+        )
+        SELECT organization FROM walk OFFSET 1 LIMIT p_limit
+    );
+END
+$$;
+
+-- Takes up to p_slots[i] jobs of p_kinds[i], counting the attempt: this node's own first, then by
+-- priority, then a share for each organization in turn (beginning after p_after[i]), then by age.
+-- Fewer than asked for means that no more were ready, or that someone else is taking them.
+CREATE FUNCTION job_claim(
+    p_kinds text[], p_slots integer[], p_after text[],
+    p_node text, p_owner text, p_lease interval
+) RETURNS TABLE (
+    id bigint, kind text, organization text, payload jsonb, claim integer, attempts integer
+) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    home    text;
+    free    integer;
+    level   integer;
+    orgs    text[];
+    share   integer;
+    taken   integer;
+BEGIN
+    FOR i IN 1 .. cardinality(p_kinds) LOOP
+        free := p_slots[i];
+        FOREACH home IN ARRAY ARRAY[p_node, ''] LOOP
+            WHILE free > 0 LOOP
+                SELECT j.priority INTO level FROM jobs j
+                WHERE j.status = 'queued' AND j.kind = p_kinds[i] AND j.node = home
+                ORDER BY j.priority DESC LIMIT 1;
+                EXIT WHEN NOT FOUND;
+                orgs := job_organizations(p_kinds[i], home, level, p_after[i], free);
+                share := ceil(free::numeric / greatest(cardinality(orgs), 1));
+                RETURN QUERY
+                UPDATE jobs SET status = 'running', owner = p_owner, claim = jobs.claim + 1,
+                                attempts = jobs.attempts + 1,
+                                lease_until = clock_timestamp() + p_lease
+                WHERE id = ANY (ARRAY(
+                    SELECT ready.id FROM unnest(orgs) AS org CROSS JOIN LATERAL (
+                        SELECT j.id FROM jobs j
+                        WHERE j.status = 'queued' AND j.kind = p_kinds[i] AND j.node = home
+                          AND j.priority = level AND j.organization = org
+                        ORDER BY j.run_at, j.id LIMIT share FOR UPDATE SKIP LOCKED
+                    ) AS ready LIMIT free
+                ))
+                RETURNING jobs.id, jobs.kind, jobs.organization, jobs.payload, jobs.claim,
+                          jobs.attempts;
+                GET DIAGNOSTICS taken = ROW_COUNT;
+                EXIT WHEN taken = 0;
+                free := free - taken;
+            END LOOP;
+        END LOOP;
+    END LOOP;
+END
+$$;
+
+-- Ticks are aligned to the epoch, so that every process means the same moment.
+CREATE FUNCTION job_next_tick(p_every_seconds integer) RETURNS timestamptz LANGUAGE sql AS $$
+    SELECT to_timestamp((floor(extract(epoch FROM now()) / p_every_seconds) + 1) * p_every_seconds)
+$$;
+
+-- Moves on whatever has come due: delayed jobs, leases nobody renewed, schedules. Answers which of
+-- p_kinds have ready work and how many seconds there are until something is due again.
+CREATE FUNCTION job_tend(
+    p_kinds text[], p_node text, p_schedules text[], OUT ready text[], OUT wait double precision
+) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    due record;
+BEGIN
+    UPDATE jobs SET status = 'queued' WHERE id = ANY (ARRAY(
+        SELECT id FROM jobs WHERE status = 'delayed' AND run_at <= now()
+        ORDER BY run_at LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ));
+    UPDATE jobs SET status = 'queued', owner = NULL, lease_until = NULL,
+                    error = jsonb_build_object('code', 'WORKER_DIED', 'message',
+                        format('The worker %s stopped renewing its lease.', owner))
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM jobs WHERE status = 'running' AND lease_until <= now()
+        ORDER BY lease_until LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ));
+    FOR due IN
+        UPDATE job_schedules SET next_at = job_next_tick(every_seconds)
+        WHERE name = ANY (ARRAY(
+            SELECT name FROM job_schedules WHERE name = ANY (p_schedules) AND next_at <= now()
+            FOR UPDATE SKIP LOCKED
+        )) RETURNING kind, name, node
+    LOOP
+        PERFORM job_enqueue(due.kind, '', '{}', due.name, due.node);
+    END LOOP;
+    ready := ARRAY(
+        SELECT k FROM unnest(p_kinds) AS k CROSS JOIN LATERAL (
+            SELECT FROM jobs WHERE status = 'queued' AND kind = k AND node IN ('', p_node) LIMIT 1
+        ) AS any_job
+    );
+    wait := extract(epoch FROM least(
+        (SELECT min(run_at) FROM jobs WHERE status = 'delayed'),
+        (SELECT min(lease_until) FROM jobs WHERE status = 'running'),
+        (SELECT min(next_at) FROM job_schedules WHERE name = ANY (p_schedules))
+    ) - clock_timestamp());
+END
+$$;

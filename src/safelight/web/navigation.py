@@ -1,0 +1,35 @@
+"""The pages in the header, in this order. A new page adds its line here."""
+
+from dataclasses import dataclass
+
+from safelight.accounts.access import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    label: str
+    path: str  # {org} is the organization at hand
+    operator: bool = False
+
+
+PAGES: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    label: str
+    url: str
+    current: bool
+
+
+def entries(caller: Caller | None, organization: str | None, here: str) -> list[Entry]:
+    """The links this caller can follow."""
+    if caller is None:
+        return []
+    shown = []
+    for link in PAGES:
+        if (link.operator and not caller.operator) or ("{org}" in link.path and not organization):
+            continue
+        url = link.path.format(org=organization)
+        shown.append(Entry(link.label, url, here == url))
+    return shown

@@ -1,0 +1,103 @@
+"""The first page: who you are here, and how to send the first image."""
+
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from fastapi import APIRouter, Form
+from starlette.requests import Request
+from starlette.responses import Response
+
+from safelight.accounts import repo
+from safelight.accounts.access import Caller, Grant, Role
+from safelight.accounts.guard import Access, allow, signed_in
+from safelight.accounts.passwords import LEAST_CHARACTERS
+from safelight.accounts.tokens import Tokens
+from safelight.errors import InvalidRequest, SafelightError
+from safelight.http.registry import provided
+from safelight.infra.db import Database
+from safelight.settings import Settings
+from safelight.web.rendering import Context, Pages, registry_of
+
+router = APIRouter(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NewToken:
+    organization: str
+    secret: str
+    role: Role
+
+
+@dataclass(frozen=True, kw_only=True)
+class HomePage(Context):
+    template: ClassVar[str] = "home.html"
+    title: str = "Home"
+    caller: Caller
+    address: str
+    since: int | None
+    asks_for_password: bool
+    least_characters: int = LEAST_CHARACTERS
+    new_token: NewToken | None = None
+    problem: str | None = None
+
+    @property
+    def administered(self) -> list[str]:
+        """Where this caller may make tokens."""
+        return [name for name, role in self.caller.organizations.items() if role is Role.ADMIN]
+
+    @property
+    def roles(self) -> list[Role]:
+        return list(Role)
+
+
+@router.get("/")
+async def home(request: Request, caller: Annotated[Caller, signed_in()]) -> Response:
+    return await _render(request, caller)
+
+
+@router.post("/app/{org}/tokens")
+async def make_token(
+    request: Request,
+    access: Annotated[Access, allow(Role.ADMIN)],
+    tokens: Annotated[Tokens, provided(Tokens)],
+    name: Annotated[str, Form()] = "",
+    role: Annotated[str, Form()] = Role.MEMBER,
+) -> Response:
+    """Answers with the page itself: the token is shown this once and kept nowhere."""
+    try:
+        asked = Grant(_role(role))
+        _, secret = await tokens.make(
+            access.organization, asked, name=name.strip(), maker=access.caller
+        )
+    except SafelightError as error:
+        return await _render(request, access.caller, problem=error)
+    new = NewToken(access.organization, secret, asked.role)
+    return await _render(request, access.caller, new_token=new)
+
+
+async def _render(
+    request: Request,
+    caller: Caller,
+    *,
+    new_token: NewToken | None = None,
+    problem: SafelightError | None = None,
+) -> Response:
+    registry = registry_of(request)
+    user = await repo.user(registry.get(Database), caller.id)  # None: a token is calling
+    page = HomePage(
+        caller=caller,
+        address=registry.get(Settings).public_url or str(request.base_url).rstrip("/"),
+        since=user.created_at if user else None,
+        asks_for_password=user is not None and user.password_hash is None,
+        new_token=new_token,
+        problem=problem.message if problem else None,
+    )
+    return registry.get(Pages).render(request, page, problem.status if problem else 200)
+
+
+def _role(text: str) -> Role:
+    try:
+        return Role(text)
+    except ValueError:
+        raise InvalidRequest("Choose one of the roles in the list.") from None

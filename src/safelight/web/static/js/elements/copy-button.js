@@ -1,0 +1,42 @@
+// Inside a <figure>: a button that copies the figure's <pre>. Without scripts there is no button.
+const REST = "Copy";
+const DONE = "Copied";
+
+class CopyButton extends HTMLElement {
+  #button;
+  #timer;
+
+  connectedCallback() {
+    this.#button = document.createElement("button");
+    this.#button.type = "button";
+    this.#button.textContent = REST;
+    this.#button.addEventListener("click", () => this.#copy());
+    this.setAttribute("aria-live", "polite");
+    this.replaceChildren(this.#button);
+  }
+
+  disconnectedCallback() {
+    clearTimeout(this.#timer);
+  }
+
+  async #copy() {
+    const source = this.closest("figure").querySelector("pre");
+    const copied = await write(source);
+    this.#button.textContent = copied ? DONE : "Press Ctrl+C";
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => (this.#button.textContent = REST), 2000);
+  }
+}
+
+// The clipboard needs https or localhost; elsewhere the text is selected and copied the old way.
+async function write(source) {
+  try {
+    await navigator.clipboard.writeText(source.textContent);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(source);
+    return document.execCommand("copy");
+  }
+}
+
+customElements.define("copy-button", CopyButton);

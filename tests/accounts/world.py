@@ -1,0 +1,131 @@
+"""A server in this process with a database, a clock that is moved by hand, and people in it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from argon2 import PasswordHasher
+from fastapi import FastAPI
+from pydantic import SecretStr
+
+from safelight.accounts import repo
+from safelight.accounts.access import Grant, Role
+from safelight.accounts.credentials import Credentials
+from safelight.accounts.guard import COOKIE
+from safelight.accounts.members import Members
+from safelight.accounts.passwords import Passwords
+from safelight.accounts.routes import router as accounts_router
+from safelight.accounts.services import account_services
+from safelight.accounts.sign_in.flow import SignIn
+from safelight.accounts.tokens import Tokens
+from safelight.http import errors
+from safelight.http.paging import Cursors
+from safelight.http.registry import Registry
+from safelight.infra.clock import Clock
+from safelight.infra.db import Database
+from safelight.infra.ids import Ids, RandomIds
+from safelight.settings import Settings
+from safelight.web.assets import Assets
+from safelight.web.pages.errors import render_error_page
+from safelight.web.rendering import Pages
+from safelight.web.routes import router as web_router
+
+HERE = "http://safelight.test"
+SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
+PASSWORD = "correct horse battery"
+CHEAP = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+
+
+class HandClock:
+    def __init__(self) -> None:
+        self.ms = 1_800_000_000_000
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+    def advance(self, **units: float) -> None:
+        seconds = {"days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
+        self.ms += int(sum(amount * seconds[unit] for unit, amount in units.items()) * 1000)
+
+
+@dataclass
+class World:
+    db: Database
+    settings: Settings = field(default_factory=lambda: Settings(secret_key=SecretStr("k" * 32)))
+    clock: HandClock = field(default_factory=HandClock)
+    ids: RandomIds = field(default_factory=RandomIds)
+
+    def __post_init__(self) -> None:
+        self.registry = Registry(self.settings, self.db, Cursors("k" * 32), Pages(Assets()))
+        self.registry.add(self.clock, as_type=Clock)
+        self.registry.add(self.ids, as_type=Ids)
+        for service in account_services(self.db, self.clock, self.ids, "k" * 32, CHEAP):
+            self.registry.add(service)
+        self.api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+        self.api.state.registry = self.registry
+        errors.install(
+            self.api, development=False, render_page=render_error_page, unavailable_as={}
+        )
+        self.api.include_router(accounts_router)
+        self.api.include_router(web_router)
+
+    @property
+    def credentials(self) -> Credentials:
+        return self.registry.get(Credentials)
+
+    @property
+    def sign_in(self) -> SignIn:
+        return self.registry.get(SignIn)
+
+    @property
+    def tokens(self) -> Tokens:
+        return self.registry.get(Tokens)
+
+    @property
+    def members(self) -> Members:
+        return self.registry.get(Members)
+
+    def client(self, **options: Any) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(app=self.api, client=("192.0.2.7", 5000))
+        return httpx.AsyncClient(transport=transport, base_url=HERE, **options)
+
+    def browser(self, cookie: str | None = None) -> httpx.AsyncClient:
+        """Sends what a browser sends from one of our own pages."""
+        headers = {"accept": "text/html,application/xhtml+xml", **SAME_ORIGIN}
+        return self.client(headers=headers, cookies={COOKIE: cookie} if cookie else {})
+
+    def program(self, token: str) -> httpx.AsyncClient:
+        return self.client(headers={"authorization": f"Bearer {token}"})
+
+    async def organization(self, *names: str) -> None:
+        for name in names:
+            await self.members.make_organization(name)
+
+    async def user(
+        self,
+        name: str,
+        roles: Mapping[str, Role] | None = None,
+        *,
+        operator: bool = False,
+        password: str | None = PASSWORD,
+    ) -> str:
+        user_id = self.ids.short("usr")
+        now = self.clock.now_ms()
+        await repo.add_user(self.db, user_id, name, now, operator=operator)
+        if password is not None:
+            await repo.set_password(self.db, user_id, await CHEAP.hash(password))
+        for organization, role in (roles or {}).items():
+            await repo.put_member(self.db, organization, user_id, role, now)
+        return user_id
+
+    async def cookie(self, name: str, password: str = PASSWORD) -> str:
+        return await self.sign_in.with_password(name, password, address=None, cookie=None)
+
+    async def token(self, organization: str, role: Role, *, operator: bool = False) -> str:
+        grant = Grant(role, operator)
+        _, secret = await self.tokens.make(organization, grant, name="test", maker=None)
+        return secret

@@ -1,0 +1,166 @@
+"""What is left behind when a step of the upload fails: nothing, or exactly what must be kept."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cutting import cutting
+from harness import picture
+from safelight.errors import SafelightError
+from safelight.infra import failpoints
+from safelight.infra.clock import SystemClock
+from safelight.infra.db import Database
+from safelight.infra.failpoints import FailpointError
+from safelight.infra.ids import RandomIds
+from safelight.infra.metrics import Metrics
+from safelight.ingest.accept import Ingest, Upload
+from safelight.ingest.contract import DatabaseError, JobEnqueueError, OutcomeUnknown, StorageFull
+from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.receive import Limits
+from safelight.ingest.sweep import Sweep
+from safelight.settings import ACCEPTED_TYPES
+
+LIMITS = Limits(10_000_000, 100_000_000, ACCEPTED_TYPES)
+UPLOAD = Upload("acme", "multipart/form-data; boundary=b", {"type": "token", "name": "t"})
+DISK_STEPS = [f"ingest.{step}" for step in ("open", "write", "fsync", "rename", "fsync_directory")]
+
+
+async def body(content: bytes) -> AsyncIterator[bytes]:
+    yield b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n'
+    yield content
+    yield b"\r\n--b--\r\n"
+
+
+def good() -> AsyncIterator[bytes]:
+    return body(picture("PNG"))
+
+
+def build(db: Database, directory: IngestDirectory) -> Ingest:
+    return Ingest(db, directory, LIMITS, SystemClock(), RandomIds(), Metrics())
+
+
+@pytest.fixture
+async def db(database: Database) -> Database:
+    await database.execute("INSERT INTO organizations (id, created_at) VALUES ('acme', 0)")
+    return database
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> IngestDirectory:
+    return IngestDirectory(tmp_path / "ingest", RandomIds())
+
+
+def left(directory: IngestDirectory) -> list[str]:
+    return [found.path.name for found in directory.files()]
+
+
+async def counts(db: Database) -> tuple[Any, ...]:
+    row = await db.fetchrow(
+        "SELECT (SELECT count(*) FROM images), (SELECT count(*) FROM jobs), "
+        "(SELECT count(*) FROM activity)"
+    )
+    assert row
+    return tuple(row)
+
+
+async def assert_nothing_left(db: Database, directory: IngestDirectory) -> None:
+    assert left(directory) == []
+    assert await counts(db) == (0, 0, 0)
+    failpoints.disarm()
+    await build(db, directory).accept(UPLOAD, good())
+    assert await counts(db) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("step", DISK_STEPS)
+async def test_disk_full(db: Database, directory: IngestDirectory, step: str) -> None:
+    failpoints.arm(step, "enospc")
+    with pytest.raises(StorageFull):
+        await build(db, directory).accept(UPLOAD, good())
+    await assert_nothing_left(db, directory)
+
+
+@pytest.mark.parametrize("step", [*DISK_STEPS, "ingest.record"])
+async def test_something_unexpected(db: Database, directory: IngestDirectory, step: str) -> None:
+    failpoints.arm(step, "raise")
+    with pytest.raises(FailpointError):
+        await build(db, directory).accept(UPLOAD, good())
+    await assert_nothing_left(db, directory)
+
+
+async def test_cancelled_in_mid_write(db: Database, directory: IngestDirectory) -> None:
+    started = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        async for chunk in body(picture("PNG") + bytes(2_000_000)):
+            yield chunk
+            started.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(build(db, directory).accept(UPLOAD, slow()))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await assert_nothing_left(db, directory)
+
+
+@pytest.mark.parametrize(("table", "error"), [("images", DatabaseError), ("jobs", JobEnqueueError)])
+async def test_the_database_refuses(
+    db: Database, directory: IngestDirectory, table: str, error: type[SafelightError]
+) -> None:
+    await db.execute(f"ALTER TABLE {table} RENAME TO elsewhere")
+    with pytest.raises(error):
+        await build(db, directory).accept(UPLOAD, good())
+    await db.execute(f"ALTER TABLE elsewhere RENAME TO {table}")
+    await assert_nothing_left(db, directory)
+
+
+@pytest.mark.parametrize("mode", ["before", "after"])
+async def test_the_connection_is_lost_during_commit(
+    db: Database, directory: IngestDirectory, mode: str
+) -> None:
+    async with cutting(db.url, b"ingest.offload") as (proxy, url):
+        through = await Database.open(url, pool_size=2)
+        proxy.mode = mode
+        ingest = build(through, directory)
+        if mode == "after":  # it did commit, so it did happen
+            image = await ingest.accept(UPLOAD, good())
+            assert left(directory) == [f"{image.id}.png"]
+            assert await counts(db) == (1, 1, 2)
+        else:
+            with pytest.raises(DatabaseError):
+                await ingest.accept(UPLOAD, good())
+            await assert_nothing_left(db, directory)
+        through.terminate()
+
+
+@pytest.mark.parametrize("mode", ["before", "after"])
+async def test_an_unknown_outcome_keeps_the_file_and_the_sweep_decides(
+    db: Database, directory: IngestDirectory, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("safelight.ingest.accept._LOOK_AGAIN_SECONDS", (0.01, 0.01))
+    async with cutting(db.url, b"ingest.offload") as (proxy, url):
+        through = await Database.open(url, pool_size=2)
+        proxy.mode, proxy.refuse_afterwards = mode, True
+        with pytest.raises(OutcomeUnknown):
+            await build(through, directory).accept(UPLOAD, good())
+        through.terminate()
+    assert len(left(directory)) == 1
+    removed = await Sweep(db, directory, SystemClock(), Metrics(), 86_400).at_start()
+    assert (removed, len(left(directory))) == ((0, 1) if mode == "after" else (1, 0))
+
+
+async def test_concurrent_uploads_find_different_names(
+    db: Database, directory: IngestDirectory
+) -> None:
+    from dataclasses import replace
+
+    from safelight.ingest.accept import OnConflict
+
+    ingest = build(db, directory)
+    wanted = replace(UPLOAD, on_conflict=OnConflict.RENAME)
+    images = await asyncio.gather(*(ingest.accept(wanted, good()) for _ in range(12)))
+    assert len({image.name for image in images}) == 12

@@ -1,0 +1,119 @@
+"""The process dies at every step of an upload; the next start leaves no trace of half a thing."""
+
+import asyncio
+from pathlib import Path
+
+import asyncpg
+import httpx
+import pytest
+
+from harness import Server, await_ready, launch, picture, running
+from safelight.infra.failpoints import EXIT_CODE
+
+BEFORE_THE_RECORD = [
+    f"ingest.{step}" for step in ("open", "write", "fsync", "rename", "fsync_directory", "record")
+]
+pytestmark = pytest.mark.process
+
+
+def rows(url: str) -> list[asyncpg.Record]:
+    async def fetch() -> list[asyncpg.Record]:
+        connection = await asyncpg.connect(url)
+        try:
+            return await connection.fetch("SELECT id, status FROM images ORDER BY created_at")
+        finally:
+            await connection.close()
+
+    return asyncio.run(fetch())
+
+
+def crash_at(point: str, directory: Path, url: str) -> Server:
+    environment = {"SAFELIGHT_DATABASE_URL": url, "SAFELIGHT_FAILPOINTS": f"{point}=exit"}
+    server = await_ready(launch(directory, "--no-worker", environment=environment))
+    with pytest.raises(httpx.HTTPError):
+        server.upload(picture())
+    assert server.process.wait(20) == EXIT_CODE
+    return server
+
+
+@pytest.mark.parametrize("point", BEFORE_THE_RECORD)
+def test_killed_before_the_record(point: str, tmp_path: Path, database_url: str) -> None:
+    crash_at(point, tmp_path, database_url)
+    assert rows(database_url) == []
+    with running(tmp_path, "--no-worker", SAFELIGHT_DATABASE_URL=database_url) as server:
+        assert server.files() == []
+        image = server.upload(picture()).json()["imageId"]
+        assert server.files() == [f"{image}.jpg"]
+
+
+def test_killed_after_the_record(tmp_path: Path, database_url: str) -> None:
+    crash_at("ingest.recorded", tmp_path, database_url)
+    [row] = rows(database_url)
+    assert row["status"] == "INGESTED"
+    with running(tmp_path, "--no-worker", SAFELIGHT_DATABASE_URL=database_url) as server:
+        assert server.files() == [f"{row['id']}.jpg"]
+        with server.client() as client:
+            history = client.get(f"/api/images/{row['id']}/history").json()["items"]
+        assert [item["to"] for item in history] == ["UPLOADED", "INGESTED"]
+
+
+def test_killed_while_cleaning_up(tmp_path: Path, database_url: str) -> None:
+    environment = {
+        "SAFELIGHT_DATABASE_URL": database_url,
+        "SAFELIGHT_FAILPOINTS": "ingest.discard=exit",
+    }
+    server = await_ready(launch(tmp_path, "--no-worker", environment=environment))
+    with pytest.raises(httpx.HTTPError):
+        server.upload(b"not an image, but long enough to be written" * 100_000)
+    assert server.process.wait(20) == EXIT_CODE
+    with running(tmp_path, "--no-worker", SAFELIGHT_DATABASE_URL=database_url) as again:
+        assert again.files() == []
+
+
+def test_the_database_dies_and_comes_back(tmp_path: Path) -> None:
+    """With the embedded server: refused while it is away, accepted as soon as it is back."""
+    with running(tmp_path) as server:
+        assert server.upload(picture()).status_code == 201
+        kill_postmaster(tmp_path)
+        answers = []
+        while not answers or answers[-1].status_code != 201:
+            answers.append(server.upload(picture()))
+            assert len(answers) < 400
+        for answer in answers[:-1]:
+            assert (answer.status_code, answer.json()["code"]) == (500, "DATABASE_ERROR")
+        assert len(server.logged("[Upload]")) == 2
+
+
+def kill_postmaster(data_dir: Path) -> None:
+    import os
+    import signal
+
+    pid = int(next(data_dir.rglob("postmaster.pid")).read_text().splitlines()[0])
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_a_large_body_leaves_memory_flat(tmp_path: Path, database_url: str) -> None:
+    """A quarter of a gigabyte here; the bench streams a whole one."""
+    from collections.abc import Iterator
+
+    import psutil
+
+    opening = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n\r\n'
+    megabyte = bytes(1024 * 1024)
+
+    def body(megabytes: int) -> Iterator[bytes]:
+        yield opening + picture("PNG")
+        for _ in range(megabytes):
+            yield megabyte
+        yield b"\r\n--b--\r\n"
+
+    headers = {"content-type": "multipart/form-data; boundary=b"}
+    with running(
+        tmp_path, "--no-worker",
+        SAFELIGHT_DATABASE_URL=database_url, SAFELIGHT_MAX_UPLOAD_BYTES=str(2**31),
+    ) as server, server.client() as client:  # fmt: skip
+        assert client.post("/api/upload", content=body(16), headers=headers).status_code == 201
+        before = psutil.Process(server.process.pid).memory_info().rss
+        assert client.post("/api/upload", content=body(256), headers=headers).status_code == 201
+        after = psutil.Process(server.process.pid).memory_info().rss
+    assert after - before < 32 * 1024 * 1024

@@ -1,0 +1,76 @@
+"""Which files the sweep removes, keeps and reports."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from safelight.infra.clock import SystemClock
+from safelight.infra.db import Database
+from safelight.infra.ids import ImageId, RandomIds
+from safelight.infra.metrics import Metrics
+from safelight.ingest.directory import Found, IngestDirectory
+from safelight.ingest.lifecycle import IllegalTransition, Status, check
+from safelight.ingest.sweep import Fate, Sweep, decide
+
+DAY = 86_400_000
+
+
+def found(*, partial: bool = False) -> Found:
+    return Found(Path("x"), ImageId("img_2026-01-01_x"), partial, modified_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("partial", "status", "age", "alone", "fate"),
+    [
+        (True, None, 0, False, Fate.KEEP),  # being written
+        (True, None, 0, True, Fate.REMOVE),  # an earlier life's
+        (True, None, DAY, False, Fate.REMOVE),
+        (False, None, 0, False, Fate.KEEP),  # its row may be committing
+        (False, None, 0, True, Fate.REMOVE),
+        (False, None, DAY, False, Fate.REMOVE),
+        (False, Status.INGESTED, DAY - 1, True, Fate.KEEP),
+        (False, Status.INGESTED, 365 * DAY, True, Fate.REPORT),  # the only copy
+        (False, Status.STORED, DAY - 1, False, Fate.KEEP),  # grace for a retry
+        (False, Status.STORED, DAY, False, Fate.REMOVE),
+        (False, Status.FAILED, DAY, False, Fate.REMOVE),
+    ],
+)
+def test_decide(partial: bool, status: Status | None, age: int, alone: bool, fate: Fate) -> None:
+    file = found(partial=partial)
+    assert decide(file, status, now_ms=age, ttl_ms=DAY, alone=alone) is fate
+
+
+async def test_only_our_own_files_are_touched(database: Database, tmp_path: Path) -> None:
+    directory = IngestDirectory(tmp_path, RandomIds())
+    for name in ("notes.txt", "img_2026-01-01_a.jpg", ".img_2026-01-01_b.part", "img_x.exe"):
+        (tmp_path / name).write_text("x")
+    (tmp_path / "img_2026-01-01_d.png").mkdir()
+    sweep = Sweep(database, directory, SystemClock(), Metrics(), 86_400)
+    assert await sweep.run() == 0  # all of it is young
+    assert await sweep.at_start() == 2
+    rest = {path.name for path in tmp_path.iterdir()}
+    assert rest == {".lock", ".node", "notes.txt", "img_x.exe", "img_2026-01-01_d.png"}
+
+
+async def test_leftovers_wait_while_another_process_writes(
+    database: Database, tmp_path: Path
+) -> None:
+    mine, other = (IngestDirectory(tmp_path, RandomIds()) for _ in range(2))
+    assert mine.node == other.node
+    other.lock_shared()
+    part = tmp_path / ".img_2026-01-01_b.part"
+    part.write_text("x")
+    sweep = Sweep(database, mine, SystemClock(), Metrics(), 86_400)
+    assert await sweep.at_start() == 0
+    os.utime(part, (0, 0))
+    assert await sweep.run() == 1
+
+
+def test_transitions() -> None:
+    check(Status.UPLOADED, Status.INGESTED)
+    check(Status.FAILED, Status.UPLOADED)
+    with pytest.raises(IllegalTransition, match="STORED → UPLOADED"):
+        check(Status.STORED, Status.UPLOADED)
+    with pytest.raises(IllegalTransition, match="Allowed: STORED, FAILED"):
+        check(Status.INGESTED, Status.UPLOADED)
