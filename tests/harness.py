@@ -97,10 +97,11 @@ def await_ready(server: Server, seconds: float = 40) -> Server:
 
     def read() -> None:
         assert server.process.stdout
-        for line in server.process.stdout:
-            server.lines.append(line.rstrip("\n"))
-            if READY in line:
-                ready.put(line.split(READY)[1].strip())
+        with server.process.stdout as output:
+            for line in output:
+                server.lines.append(line.rstrip("\n"))
+                if READY in line:
+                    ready.put(line.split(READY)[1].strip())
         ready.put(None)
 
     threading.Thread(target=read, daemon=True).start()

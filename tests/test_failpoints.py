@@ -47,8 +47,15 @@ def calls(statement: ast.stmt) -> Iterator[str]:
         for node in ast.walk(child)
     }
     for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and id(node) not in inner:
+        if isinstance(node, ast.Call) and id(node) not in inner and not is_text_replace(node):
             yield ast.unparse(node.func)
+
+
+def is_text_replace(call: ast.Call) -> bool:
+    """`str.replace(a, b)`, unlike `Path.replace(target)`, changes nothing."""
+    return (
+        isinstance(call.func, ast.Attribute) and call.func.attr == "replace" and len(call.args) > 1
+    )
 
 
 def is_effect(call: str, writes: set[str]) -> bool:

@@ -21,6 +21,7 @@ from safelight.errors import ConfigurationError
 PREFIX = "SAFELIGHT_"
 CLIENT_VARIABLES = frozenset({"SAFELIGHT_URL", "SAFELIGHT_TOKEN"})  # the command line's own
 SECRET_LENGTH = 32
+SHORTEST_CACHE = 60  # seconds, AI Gateway's own limit
 ACCEPTED_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/avif")
 
 CommaList = Annotated[tuple[str, ...], NoDecode]
@@ -90,7 +91,31 @@ class Settings(BaseSettings):
     classifier: Literal["lite0", "onnx", "workers-ai"] = Field(
         "lite0", description="Which model labels images."
     )
-    workers_ai_url: str | None = Field(None, description="Base address of the Workers AI account.")
+    classifier_threads: int | None = Field(
+        None, ge=1, le=256, description="Images classified at once. Default: one per core."
+    )
+    onnx_model: Path | None = Field(None, description="The ONNX file that `onnx` runs.")
+    onnx_preprocessing: str = Field(
+        "resnet", description="How it wants its images; docs/classifiers.md lists the ways."
+    )
+    workers_ai_url: str | None = Field(
+        None,
+        description="`https://api.cloudflare.com/client/v4/accounts/ID`, or an AI Gateway's "
+        "`https://gateway.ai.cloudflare.com/v1/ID/GATEWAY/workers-ai`.",
+    )
+    workers_ai_token: SecretStr | None = Field(
+        None, description="Cloudflare API token that may run Workers AI."
+    )
+    workers_ai_gateway_token: SecretStr | None = Field(
+        None, description="Token of an AI Gateway that asks for one."
+    )
+    workers_ai_gateway_cache_seconds: int = Field(
+        0, ge=0, le=2_592_000, description="How long the AI Gateway keeps answers; 0: its default."
+    )
+    workers_ai_body: Literal["auto", "bytes", "json"] = Field(
+        "auto", description="How images are sent. `auto`: bytes, but JSON through an AI Gateway."
+    )
+    workers_ai_timeout_seconds: Seconds = Field(30, description="Limit of one Workers AI request.")
     thumbnails: Literal["on", "off"] = Field("on", description="Make a small rendition per image.")
 
     # Generations
@@ -229,6 +254,10 @@ class Settings(BaseSettings):
             )
         if self.classifier == "workers-ai" and self.workers_ai_url is None:
             raise ValueError("SAFELIGHT_CLASSIFIER=workers-ai also needs SAFELIGHT_WORKERS_AI_URL")
+        if self.classifier == "onnx" and self.onnx_model is None:
+            raise ValueError("SAFELIGHT_CLASSIFIER=onnx also needs SAFELIGHT_ONNX_MODEL")
+        if 0 < self.workers_ai_gateway_cache_seconds < SHORTEST_CACHE:
+            raise ValueError("SAFELIGHT_WORKERS_AI_GATEWAY_CACHE_SECONDS must be 0, or 60 or more")
         return self
 
     @property

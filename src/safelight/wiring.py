@@ -40,16 +40,20 @@ async def open_services(
         secret = await secret_key(db, settings, ids)
         directory = IngestDirectory(settings.ingest_path, ids)
         stack.callback(directory.close)
-        ingest = Ingest(db, directory, _limits(settings), clock, ids, metrics)
+        bus = Bus(db, ids.short("proc"))
+        await bus.start()
+        stack.push_async_callback(bus.stop)
+
+        def announce(organization: str) -> None:
+            bus.announce("activity", organization)
+
+        ingest = Ingest(db, directory, _limits(settings), clock, ids, metrics, announce)
         stack.callback(ingest.close)
         sweep = Sweep(db, directory, clock, metrics, settings.ingest_ttl_seconds)
         removed = await sweep.at_start()
         if removed:
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
 
-        bus = Bus(db, ids.short("proc"))
-        await bus.start()
-        stack.push_async_callback(bus.stop)
         hub = Hub(db, bus)
         stack.enter_context(hub.listening())
 

@@ -7,7 +7,6 @@ from typing import Any
 import httpx
 from argon2 import PasswordHasher
 from fastapi import FastAPI
-from pydantic import SecretStr
 
 from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role
@@ -25,7 +24,7 @@ from safelight.http.registry import Registry
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.ids import Ids, RandomIds
-from safelight.settings import Settings
+from safelight.settings import Settings, load
 from safelight.web.assets import Assets
 from safelight.web.pages.errors import render_error_page
 from safelight.web.rendering import Pages
@@ -55,7 +54,7 @@ class HandClock:
 @dataclass
 class World:
     db: Database
-    settings: Settings = field(default_factory=lambda: Settings(secret_key=SecretStr("k" * 32)))
+    settings: Settings = field(default_factory=lambda: load({"secret_key": "k" * 32}))
     clock: HandClock = field(default_factory=HandClock)
     ids: RandomIds = field(default_factory=RandomIds)
 

@@ -39,7 +39,7 @@ def good() -> AsyncIterator[bytes]:
 
 
 def build(db: Database, directory: IngestDirectory) -> Ingest:
-    return Ingest(db, directory, LIMITS, SystemClock(), RandomIds(), Metrics())
+    return Ingest(db, directory, LIMITS, SystemClock(), RandomIds(), Metrics(), lambda _: None)
 
 
 @pytest.fixture

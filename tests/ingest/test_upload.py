@@ -49,8 +49,8 @@ def _nothing_left_behind(server: Server) -> Iterator[None]:
     eventually(lambda: not [name for name in server.files() if name.startswith(".")])
     answer = server.upload(picture("PNG"), "after.png")
     assert answer.status_code == 201
-    ids = {line["imageId"] for line in server.logged("[Upload]")}
-    assert {name.split(".")[0] for name in set(server.files()) - before} <= ids
+    new = {name.split(".")[0] for name in set(server.files()) - before}
+    eventually(lambda: new <= {line["imageId"] for line in server.logged("[Upload]")})
 
 
 def refused(answer: httpx.Response, status: int, code: str) -> None:
@@ -96,7 +96,9 @@ def test_the_same_file_twice_is_two_records(server: Server) -> None:
 
 def test_the_log_line(server: Server) -> None:
     body = server.upload(picture(), "logged.jpg").json()
-    line = next(line for line in server.logged("[Upload]") if line["imageId"] == body["imageId"])
+    line = eventually(
+        lambda: [line for line in server.logged("[Upload]") if line["imageId"] == body["imageId"]]
+    )[0]
     for name in ("imageId", "tempPath", "checksum", "sizeBytes", "durationMs", "timestamp"):
         assert name in line
     assert (line["transition"], line["status"]) == ("UPLOADED → INGESTED", "INGESTED")
@@ -238,7 +240,7 @@ def test_a_cut_connection_leaves_nothing(server: Server, portion: str) -> None:
 
 NAMES = [
     ("../../etc/passwd", "passwd"),
-    ("C:\\photos\\cat.jpg", "cat.jpg"),
+    ("photos\\cat.jpg", "cat.jpg"),
     ("nul\x01l.jpg", "null.jpg"),
     ("🐈 cat.jpg", "🐈 cat.jpg"),
     ("\u202egpj.exe", "gpj.exe"),

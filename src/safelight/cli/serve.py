@@ -80,6 +80,8 @@ async def _serve(
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                ws_ping_interval=20,
+                ws_per_message_deflate=False,  # messages are short; a thousand sockets are not
                 timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
                 proxy_headers=bool(settings.trusted_proxies),
                 forwarded_allow_ips=list(settings.trusted_proxies),

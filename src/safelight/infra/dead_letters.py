@@ -23,6 +23,8 @@ from safelight.infra.queue_repo import DeadRow
 P = TypeVar("P")
 
 _REMEMBERED_MS = 2 * DAY * 1000
+_LARGEST_ID = 2**63 - 1
+_NO_SUCH = "There is no such dead letter."
 
 
 class NotDead(Conflict):
@@ -88,6 +90,7 @@ class DeadLetters:
         self, job_id: int, *, organization: str | None = None, actor: dict[str, str] | None = None
     ) -> None:
         """Runs it again at once, with a full budget and its old id."""
+        _refuse_impossible(job_id)
         async with self._db.transaction() as connection:
             await reach("queue.redrive")
             try:
@@ -105,6 +108,7 @@ class DeadLetters:
     async def discard(
         self, job_id: int, *, organization: str | None = None, actor: dict[str, str] | None = None
     ) -> None:
+        _refuse_impossible(job_id)
         async with self._db.transaction() as connection:
             await reach("queue.discard")
             row = await queue_repo.discard(connection, job_id, organization)
@@ -124,7 +128,7 @@ class DeadLetters:
             return NotDead()
         owner = await kv.get(connection, _redriven(job_id), now=self._clock.now_ms())
         known = owner is not None and organization in {None, owner}
-        return NotDead() if known else NotFound("There is no such dead letter.")
+        return NotDead() if known else NotFound(_NO_SUCH)
 
     async def _record_verb(
         self,
@@ -170,6 +174,11 @@ class DeadLetters:
             payload=row.payload,
             cursor=(row.died_us, row.id),
         )
+
+
+def _refuse_impossible(job_id: int) -> None:
+    if not 0 < job_id <= _LARGEST_ID:
+        raise NotFound(_NO_SUCH)
 
 
 def _redriven(job_id: int) -> str:

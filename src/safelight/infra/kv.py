@@ -1,5 +1,5 @@
-"""Values with an end: counters, windows, budgets. Expiry is judged by the caller's clock (`now`, epoch
-milliseconds): a value past its end is not there, whether or not it was swept."""
+"""Values with an end: counters, windows, budgets. Expiry is judged by the caller's clock (`now`,
+epoch milliseconds): a value past its end is not there, whether or not it was swept."""
 
 from collections.abc import Mapping
 from typing import Any

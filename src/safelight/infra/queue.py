@@ -74,22 +74,22 @@ class Queue:
         run_in: float | None = None,
         node: str | None = None,
         priority: int = 0,
-        leased: bool = False,
+        lessee: str | None = None,
     ) -> JobId | None:
-        """None: a living job has the key. Inside a transaction, call `wake` (or, leased,
+        """None: a living job has the key. Inside a transaction, call `wake` (or, with a lessee,
         `hand_over`) after the commit."""
         await reach("queue.enqueue")
         job_id = await queue_repo.enqueue(
             connection, kind.name, organization or "", kind.dump(payload), key, node, priority,
-            run_at, run_in, self.lessee if leased else None, self.lease,
+            run_at, run_in, lessee, self.lease,
         )  # fmt: skip
-        committed = isinstance(connection, Database) or not connection.is_in_transaction()
-        if committed and job_id is not None:
-            if leased:
-                self.hand_over(kind, JobId(job_id), payload, organization=organization)
-            else:
-                self.wake(*((kind,) if run_at is None and run_in is None else ()))
-        return None if job_id is None else JobId(job_id)
+        if job_id is None:
+            return None
+        if _committed(connection) and (run_at or run_in is not None):
+            self.wake()
+        elif _committed(connection):
+            self.hand_over(kind, job_id, payload, organization=organization, lessee=lessee)
+        return JobId(job_id)
 
     def wake(self, *kinds: JobKind[Any]) -> None:
         """Tells workers, here and elsewhere, of committed jobs; without kinds, of delayed ones."""
@@ -98,21 +98,26 @@ class Queue:
 
     @property
     def lessee(self) -> str | None:
-        """Who may be `p_owner` of `job_enqueue`: nobody, unless a worker runs here."""
+        """Who can take a job at once, as `p_owner` of `job_enqueue`: the worker here, if any."""
         return self.owner if self._adopt else None
 
     def hand_over(
-        self, kind: JobKind[P], job_id: int | None, payload: P, *, organization: str | None
+        self,
+        kind: JobKind[P],
+        job_id: int | None,
+        payload: P,
+        *,
+        organization: str | None,
+        lessee: str | None,
     ) -> None:
-        """After the commit: the worker here at once runs the job that was enqueued for `lessee`.
-        Without a worker it waits for its turn like any other."""
+        """After the commit: the worker here at once runs a job that was enqueued for it. One that
+        was enqueued for nobody is announced; one that was skipped (no id) is left alone."""
         if job_id is None:
             return
-        if self._adopt is None:
+        if lessee is None:
             self.wake(kind)
-            return
-        job = Job(JobId(job_id), kind, organization or "", kind.dump(payload), 1, 1)
-        self._adopt(job)
+        elif self._adopt and lessee == self.owner:
+            self._adopt(Job(JobId(job_id), kind, organization or "", kind.dump(payload), 1, 1))
 
     def employ(self, adopt: Adopt | None) -> None:
         """The worker's own: how it takes jobs handed over, or that it no longer does."""
@@ -140,10 +145,12 @@ class Queue:
         run_at: datetime | None = None,
         run_in: float | None = None,
     ) -> bool:
-        """Moves a waiting job; false if it runs already or is gone."""
+        """Moves a waiting job; false if it runs already or is gone. Inside a transaction, call
+        `wake` after the commit."""
         await reach("queue.reschedule")
         moved = await queue_repo.reschedule(connection, kind.name, key, run_at, run_in)
-        self.wake()
+        if _committed(connection):
+            self.wake()
         return moved is not None
 
     # Looking at it
@@ -157,3 +164,7 @@ class Queue:
     async def throughput(self, hours: int = 24) -> list[HourCount]:
         """The present hour last; hours without work are there too."""
         return await queue_repo.throughput(self.db, hours)
+
+
+def _committed(connection: Connection | Database) -> bool:
+    return isinstance(connection, Database) or not connection.is_in_transaction()

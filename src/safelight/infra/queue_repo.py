@@ -12,6 +12,8 @@ from safelight.infra.db import Connection, Database
 from safelight.infra.jobs import Again, Failure, Job, Schedule
 from safelight.infra.queue_slots import Opening
 
+Db = Connection | Database
+
 
 @dataclass(frozen=True, slots=True)
 class DeadRow:
@@ -45,7 +47,7 @@ class HourCount:
 
 
 async def enqueue(
-    db: Connection | Database,
+    db: Db,
     kind: str,
     organization: str,
     payload: dict[str, Any],
@@ -68,7 +70,7 @@ async def enqueue(
 
 
 async def claim(
-    db: Database, openings: Sequence[Opening], node: str, owner: str, lease: timedelta
+    db: Db, openings: Sequence[Opening], node: str, owner: str, lease: timedelta
 ) -> list[asyncpg.Record]:
     kinds, slots, after = zip(*openings, strict=True)
     return await db.fetch(
@@ -77,13 +79,13 @@ async def claim(
 
 
 async def tend(
-    db: Database, kinds: Sequence[str], node: str, schedules: Sequence[str]
+    db: Db, kinds: Sequence[str], node: str, schedules: Sequence[str]
 ) -> tuple[list[str], float | None]:
     row = await db.fetchrow("SELECT * FROM job_tend($1, $2, $3)", kinds, node, schedules)
     return (row["ready"], row["wait"]) if row else ([], None)
 
 
-async def renew(db: Database, jobs: Sequence[Job[Any]], lease: timedelta) -> None:
+async def renew(db: Db, jobs: Sequence[Job[Any]], lease: timedelta) -> None:
     """Rows that are locked are being ended this very moment; waiting for them would delay the
     others."""
     await db.execute(
@@ -100,7 +102,7 @@ async def renew(db: Database, jobs: Sequence[Job[Any]], lease: timedelta) -> Non
     )
 
 
-async def finish(db: Database, jobs: Sequence[Job[Any]]) -> set[int]:
+async def finish(db: Db, jobs: Sequence[Job[Any]]) -> set[int]:
     """Ends jobs; returns those that were still ours."""
     rows = await db.fetch(
         """
@@ -114,7 +116,7 @@ async def finish(db: Database, jobs: Sequence[Job[Any]]) -> set[int]:
     return {row["id"] for row in rows}
 
 
-async def put_back(db: Database, jobs: Sequence[tuple[Job[Any], Again]]) -> set[int]:
+async def put_back(db: Db, jobs: Sequence[tuple[Job[Any], Again]]) -> set[int]:
     """Queues jobs again; returns those that were still ours. One that was given back without a
     failure keeps its place and has its attempt refunded."""
     rows = await db.fetch(
@@ -142,7 +144,7 @@ async def put_back(db: Database, jobs: Sequence[tuple[Job[Any], Again]]) -> set[
     return {row["id"] for row in rows}
 
 
-async def give_back_all(db: Database, owner: str) -> int:
+async def give_back_all(db: Db, owner: str) -> int:
     """Whatever this worker still holds, also what a lost answer kept it from knowing about."""
     rows = await db.fetch(
         """
@@ -169,9 +171,7 @@ async def bury(db: Connection, job: Job[Any], failure: Failure) -> bool:
     return bool(buried)
 
 
-async def cancel(
-    db: Connection | Database, kind: str, key: str, statuses: Sequence[str]
-) -> int | None:
+async def cancel(db: Db, kind: str, key: str, statuses: Sequence[str]) -> int | None:
     job_id: int | None = await db.fetchval(
         """
         DELETE FROM jobs WHERE kind = $1 AND key = $2 AND status <> 'dead' AND status = ANY ($3)
@@ -185,7 +185,7 @@ async def cancel(
 
 
 async def reschedule(
-    db: Connection | Database, kind: str, key: str, run_at: datetime | None, run_in: float | None
+    db: Db, kind: str, key: str, run_at: datetime | None, run_in: float | None
 ) -> int | None:
     job_id: int | None = await db.fetchval(
         """
@@ -238,7 +238,7 @@ async def is_there(db: Connection, job_id: int, organization: str | None) -> boo
 
 
 async def dead_letters(
-    db: Database,
+    db: Db,
     organization: str | None,
     kind: str | None,
     before: tuple[int, int] | None,
@@ -265,7 +265,7 @@ async def dead_letters(
     return [DeadRow(**row) for row in rows]
 
 
-async def status(db: Database) -> list[KindStatus]:
+async def status(db: Db) -> list[KindStatus]:
     """One pass over the table: as long as the backlog."""
     rows = await db.fetch(
         """
@@ -282,7 +282,7 @@ async def status(db: Database) -> list[KindStatus]:
     return [KindStatus(**row) for row in rows]
 
 
-async def declare(db: Database, schedules: Sequence[Schedule], node: str) -> None:
+async def declare(db: Db, schedules: Sequence[Schedule], node: str) -> None:
     """A new or changed schedule first fires at its next tick."""
     for schedule in schedules:
         await db.execute(
@@ -301,7 +301,7 @@ async def declare(db: Database, schedules: Sequence[Schedule], node: str) -> Non
         )
 
 
-async def count(db: Database, processed: int, failed: int, retried: int) -> None:
+async def count(db: Db, processed: int, failed: int, retried: int) -> None:
     await db.execute(
         """
         WITH old AS (DELETE FROM job_throughput WHERE hour < now() - interval '48 hours')
@@ -316,7 +316,7 @@ async def count(db: Database, processed: int, failed: int, retried: int) -> None
     )
 
 
-async def throughput(db: Database, hours: int) -> list[HourCount]:
+async def throughput(db: Db, hours: int) -> list[HourCount]:
     rows = await db.fetch(
         """
         SELECT (extract(epoch FROM hour) * 1000)::bigint AS hour,

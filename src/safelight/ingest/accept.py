@@ -1,7 +1,7 @@
 """An upload from first byte to answer: receive, record, or leave nothing behind."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -56,6 +56,7 @@ class Ingest:
         clock: Clock,
         ids: Ids,
         metrics: Metrics,
+        announce: Callable[[str], None],
     ) -> None:
         self._db = db
         self.directory = directory
@@ -63,6 +64,7 @@ class Ingest:
         self._clock = clock
         self._ids = ids
         self._metrics = metrics
+        self._announce = announce  # called after the commit with the organization
         self._executor = ThreadPoolExecutor(8, thread_name_prefix="ingest")
 
     def close(self) -> None:
@@ -82,6 +84,7 @@ class Ingest:
         except BaseException:
             await self._discard(incoming)
             raise
+        self._announce(image.organization)
         self._account(image, started)
         return image
 

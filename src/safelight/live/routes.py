@@ -73,7 +73,10 @@ async def _send(socket: WebSocket, room: Room, position: int) -> None:
                 async with asyncio.timeout(_SEND_SECONDS):
                     await socket.send_text(text)
             except TimeoutError:
-                await socket.close(TOO_SLOW, "too slow")
+                # The goodbye may not get through either; returning cuts the connection.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(1):
+                        await socket.close(TOO_SLOW, "too slow")
                 return
             position = seq
 

@@ -180,7 +180,7 @@ BEGIN
             CASE WHEN p_organization IS NULL THEN p_now END);
     IF p_organization IS NOT NULL THEN
         job_id := job_enqueue('objects.deliver', p_organization,
-                              jsonb_build_object('event', event_id),
+                              jsonb_build_object('eventId', event_id, 'name', p_name),
                               p_owner => p_owner, p_lease => p_lease);
     END IF;
 END

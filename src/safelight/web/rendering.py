@@ -70,8 +70,8 @@ def _shell(request: Request) -> Shell:
 
 
 def _organization(request: Request, caller: Caller | None) -> str | None:
-    """The one in the path, else the first: pages of several are reached through the home page."""
+    """The one in the path, else the one where the caller may do most."""
     if caller is None:
         return None
-    named = request.path_params.get("org")
-    return named if named in caller.organizations else next(iter(caller.organizations), None)
+    roles, named = caller.organizations, request.path_params.get("org")
+    return named if named in roles else max(roles, key=lambda name: roles[name], default=None)

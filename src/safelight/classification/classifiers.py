@@ -1,0 +1,16 @@
+"""Which classifiers there are: one line each, chosen by SAFELIGHT_CLASSIFIER."""
+
+from safelight.classification import lite0, onnx, workers_ai
+from safelight.classification.base import Classifier
+from safelight.infra.clock import Clock
+from safelight.settings import Settings
+
+CLASSIFIERS = (
+    (lite0.NAME, lite0.build),
+    (onnx.NAME, onnx.build),
+    (workers_ai.NAME, workers_ai.build),
+)
+
+
+def build(settings: Settings, clock: Clock) -> Classifier:
+    return dict(CLASSIFIERS)[settings.classifier](settings, clock)

@@ -1,0 +1,224 @@
+"""Which events change the library, and how: the decisions alone, for whoever holds the name's lock.
+
+Guarantees, when the store is read after the lock is taken and each event is delivered at least once:
+the row ends as what the store holds, whatever the order and number of deliveries; a row appears only
+for an object that is there; a newer upload is not removed by an older delete.
+
+Strict comparisons are trusted. Where nothing tells two events apart (whole seconds, no sequencers),
+the store decides. A delete may be decided without the store; `delete_is_doubtful` says when that
+would be a guess.
+Known gaps: a source's clock that goes back misleads; so does one that mixes whole seconds with
+milliseconds. In a bucket with versions the removal of an old version looks like one of the object.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias, TypeVar
+
+from safelight.library.entry import (
+    BeatenBy,
+    CreateFacts,
+    Entry,
+    RunState,
+    Stamp,
+    StoreNow,
+    Tombstone,
+)
+from safelight.objects.events import OURS
+
+_Ordered = TypeVar("_Ordered", int, str)
+
+
+class Reason(StrEnum):
+    """Why an event changes nothing. The first four are told to clients."""
+
+    STALE = "stale"
+    DUPLICATE = "duplicate"
+    SUPERSEDED = "superseded"
+    SAME_UPLOAD = "same_upload"
+    OBJECT_MISSING = "object_missing"
+    UNUSABLE_METADATA = "unusable_metadata"
+    OBJECT_PRESENT = "object_present"
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Nothing changes; the event is done."""
+
+    reason: Reason
+    beaten_by: BeatenBy | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTime:
+    """One upload announced again: the row takes the stamp, and no run starts."""
+
+    entry: Entry
+    beaten_by: BeatenBy
+    reason: Reason = Reason.SAME_UPLOAD
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMarker:
+    """The row becomes `entry`, without label, score and time. The run of the marker it replaces is
+    stopped, and one for the new marker is started after reconciling."""
+
+    entry: Entry
+    replaces: Entry | None
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """The row is right, its run is missing or failed: reconcile, then start one."""
+
+    entry: Entry
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveRow:
+    entry: Entry
+    tombstone: Tombstone
+
+
+@dataclass(frozen=True, slots=True)
+class KeepTombstone:
+    """There is no row, but what is older than this delete must stay away."""
+
+    tombstone: Tombstone
+
+
+CreateDecision: TypeAlias = Skip | MoveTime | WriteMarker | StartRun
+DeleteDecision: TypeAlias = Skip | RemoveRow | KeepTombstone
+
+
+def decide_create(
+    row: Entry | None,
+    tombstone: Tombstone | None,
+    event: CreateFacts,
+    store: StoreNow | None,
+    run: RunState | None,
+) -> CreateDecision:
+    """`store` is None when the object is not there; `run` is that of the row's marker."""
+    if beaten := _beaten(row, tombstone, event.stamp):
+        return Skip(Reason.STALE, beaten)
+    if store is None:
+        return Skip(Reason.OBJECT_MISSING)
+    if _is_superseded(event, store):
+        return Skip(Reason.SUPERSEDED, BeatenBy(None, store.idempotency_key))
+    marker = store.idempotency_key or _marker_of_same_bytes(event, store)
+    if marker is None:
+        return Skip(Reason.UNUSABLE_METADATA)
+    return _settle(row, Entry(event.stamp, marker, store.etag), run)
+
+
+def decide_delete(
+    row: Entry | None,
+    tombstone: Tombstone | None,
+    event: Stamp,
+    store: StoreNow | None,
+    *,
+    built_in: bool,
+) -> DeleteDecision:
+    """`store` is None when the object is not there, or was not asked for; the built-in store's
+    index is always asked."""
+    if built_in and store is not None and event.source != OURS:
+        return Skip(Reason.OBJECT_PRESENT, BeatenBy(None, store.idempotency_key))
+    if row is None:
+        return _bury(tombstone, event)
+    order = _against(event, row.stamp) if built_in else compare(event, row.stamp)
+    if order < 0:
+        return Skip(Reason.STALE, _row_won(row))
+    if store is not None and _holds(store, row, doubtful=order == 0):
+        return Skip(Reason.OBJECT_PRESENT, _row_won(row))
+    return RemoveRow(row, Tombstone(_newest(tombstone, event)))
+
+
+def delete_is_doubtful(row: Entry | None, event: Stamp) -> bool:
+    """Within one moment only the store knows whether the row's object came before or after."""
+    return row is not None and row.stamp.event_time == event.event_time
+
+
+def is_newer(a: Stamp, b: Stamp) -> bool:
+    return compare(a, b) > 0
+
+
+def compare(a: Stamp, b: Stamp) -> int:
+    """-1 when `a` is older, 1 when it is newer, 0 when nothing tells. Both are of one key."""
+    by_time = _sign(a.event_time, b.event_time)
+    if a.source != b.source or a.sequencer is None or b.sequencer is None:
+        return by_time
+    # MinIO numbers by the object's own time of change: one number may still be two events.
+    return compare_sequencers(a.sequencer, b.sequencer) or by_time
+
+
+def compare_sequencers(a: str, b: str) -> int:
+    """As S3 wants it: hexadecimal, the shorter one filled with zeros on the right."""
+    width = max(len(a), len(b))
+    return _sign(a.lower().ljust(width, "0"), b.lower().ljust(width, "0"))
+
+
+def _beaten(row: Entry | None, tombstone: Tombstone | None, event: Stamp) -> BeatenBy | None:
+    if row is not None:
+        return _row_won(row) if _against(event, row.stamp) < 0 else None
+    if tombstone is not None and _against(event, tombstone.stamp) < 0:
+        return BeatenBy(tombstone.stamp.event_time, None)
+    return None
+
+
+def _against(event: Stamp, mark: Stamp) -> int:
+    """Our own store's event is not outranked by a time that somebody else's clock gave, or one
+    stray notification could keep a name from ever changing again."""
+    return 0 if event.source == OURS != mark.source else compare(event, mark)
+
+
+def _is_superseded(event: CreateFacts, store: StoreNow) -> bool:
+    other_bytes = event.etag is not None and event.etag != store.etag
+    return other_bytes or (
+        event.idempotency_key is not None
+        and store.idempotency_key is not None
+        and event.idempotency_key != store.idempotency_key
+    )
+
+
+def _marker_of_same_bytes(event: CreateFacts, store: StoreNow) -> str | None:
+    return event.idempotency_key if event.etag == store.etag else None
+
+
+def _settle(row: Entry | None, entry: Entry, run: RunState | None) -> CreateDecision:
+    """The event is not older than the row and tells of the object that is there, so it wins."""
+    if row is None or row.idempotency_key != entry.idempotency_key:
+        return WriteMarker(entry, row)
+    if is_newer(entry.stamp, row.stamp):
+        return MoveTime(entry, _row_won(row))
+    if run is None or run is RunState.FAILED:
+        return StartRun(row)
+    return Skip(Reason.DUPLICATE, _row_won(row))
+
+
+def _holds(store: StoreNow, row: Entry, *, doubtful: bool) -> bool:
+    same_upload = store.idempotency_key == row.idempotency_key
+    return same_upload or (doubtful and store.etag == row.etag)
+
+
+def _bury(tombstone: Tombstone | None, event: Stamp) -> DeleteDecision:
+    newest = _newest(tombstone, event)
+    if tombstone is None or newest != tombstone.stamp:
+        return KeepTombstone(Tombstone(newest))
+    reason = Reason.DUPLICATE if compare(event, newest) == 0 else Reason.STALE
+    return Skip(reason, BeatenBy(newest.event_time, None))
+
+
+def _newest(tombstone: Tombstone | None, event: Stamp) -> Stamp:
+    if tombstone is None:
+        return event
+    order = compare(event, tombstone.stamp)
+    more_exact = order == 0 and tombstone.stamp.sequencer is None
+    return event if order > 0 or more_exact else tombstone.stamp
+
+
+def _row_won(row: Entry) -> BeatenBy:
+    return BeatenBy(row.stamp.event_time, row.idempotency_key)
+
+
+def _sign(a: _Ordered, b: _Ordered) -> int:
+    return (a > b) - (a < b)

@@ -1,0 +1,125 @@
+"""The built-in store: content-addressed files, and an index in the database.
+
+A put first makes its bytes safe as a blob nobody refers to, then writes index, event and delivery
+job in one transaction. Killed in between, it leaves at most a stray file, which collection removes.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from safelight.infra.clock import Clock
+from safelight.infra.db import Database
+from safelight.infra.failpoints import reach
+from safelight.infra.ids import Ids
+from safelight.objects import repo
+from safelight.objects.blobs import Blobs, Staged
+from safelight.objects.records import PlainDelete, PlainPut
+from safelight.objects.spool import Spool
+from safelight.objects.store import (
+    CHUNK,
+    Content,
+    DamagedObject,
+    DeleteRecord,
+    Facts,
+    Landed,
+    Listed,
+    NoSuchObject,
+    ObjectInfo,
+    Place,
+    PutRecord,
+    R,
+    Source,
+    StoreUnavailable,
+    Written,
+    owner_of,
+    within,
+)
+
+_TAKES = 4
+
+
+class LocalStore:
+    def __init__(self, db: Database, blobs: Blobs, clock: Clock, ids: Ids) -> None:
+        self._db = db
+        self._blobs = blobs
+        self._clock = clock
+        self._spool = Spool(blobs.drafts, ids)
+        self._epochs: dict[str, int] = {}
+
+    async def close(self) -> None:
+        self._spool.close()
+
+    async def check(self) -> None:
+        if not os.access(self._blobs.root, os.W_OK):
+            raise StoreUnavailable(f"The blob directory {self._blobs.root} cannot be written.")
+
+    async def put(self, key: str, source: Source, facts: Facts) -> Written:
+        return await self.put_with(key, source, facts, PlainPut(key, facts, self._clock))
+
+    async def put_with(self, key: str, source: Source, facts: Facts, record: PutRecord[R]) -> R:
+        owner_of(key)
+        async with self._spool.on_disk(source) as file:
+            staged = await self._spool.run(
+                lambda: self._blobs.stage(file.path, file.measured, facts.sha256)
+            )
+            try:
+                return await self._record(file.path, staged, record)
+            finally:
+                staged.hold.release()
+
+    async def _record(self, path: Path, staged: Staged, record: PutRecord[R]) -> R:
+        """Writes the file again when its row is refused; the hold keeps it there meanwhile."""
+        what, written = staged.what, staged.written
+        shard = what.sha256[:2]
+        for _ in range(_TAKES):
+            epoch = self._epochs.get(shard, 0)
+            landed = Landed(Place.BLOB, what.sha256, what.size, what.sha256, epoch, written)
+            try:
+                async with self._db.connection() as connection:
+                    await reach("objects.record_put")
+                    return await record.write(connection, landed)
+            except repo.Retake:
+                self._epochs[shard] = await repo.epoch(self._db, shard)
+                written = await self._spool.run(lambda: self._blobs.place(path, what, anew=True))
+        raise StoreUnavailable(f"The row of blob {what.sha256} is refused again and again.")
+
+    async def delete(self, key: str) -> Written:
+        return await self.delete_with(key, PlainDelete(key, self._clock))
+
+    async def delete_with(self, key: str, record: DeleteRecord[R]) -> R:
+        owner_of(key)
+        async with self._db.connection() as connection:
+            await reach("objects.record_delete")
+            return await record.write(connection, Place.BLOB)
+
+    async def head(self, key: str) -> ObjectInfo:
+        info, _ = await self._find(key)
+        return info
+
+    async def get(self, key: str, start: int = 0, stop: int | None = None) -> Content:
+        info, blob = await self._find(key)
+        first, end = within(info.size, start, stop)
+        return Content(info, first, end, self._chunks(blob, first, end))
+
+    async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> list[Listed]:
+        return await repo.listed(self._db, prefix, after, limit)
+
+    async def _find(self, key: str) -> tuple[ObjectInfo, str]:
+        found = await repo.find(self._db, key)
+        if found is None or found[1] is None:
+            raise NoSuchObject
+        return found[0], found[1]
+
+    async def _chunks(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
+        """Opened when first asked: a blob outlives its object by the grace period."""
+        file = self._blobs.open(blob)
+        try:
+            while start < stop:
+                chunk = await self._spool.run(lambda: os.pread(file, CHUNK, start))
+                if not chunk:
+                    raise DamagedObject
+                yield chunk[: stop - start]
+                start += len(chunk)
+        finally:
+            os.close(file)

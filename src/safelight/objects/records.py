@@ -1,0 +1,37 @@
+"""The transactions of a put and a delete that are nothing but that."""
+
+from safelight.infra.clock import Clock
+from safelight.infra.db import Connection
+from safelight.infra.failpoints import reach
+from safelight.objects import repo
+from safelight.objects.store import Facts, Landed, Place, Written
+
+
+class PlainPut:
+    def __init__(self, key: str, facts: Facts, clock: Clock) -> None:
+        self._key = key
+        self._facts = facts
+        self._clock = clock
+
+    async def beaten(self, connection: Connection) -> None:
+        """Never: whoever puts last, wins."""
+
+    async def write(self, connection: Connection, landed: Landed) -> Written:
+        now = self._clock.now_ms()
+        if landed.place is Place.TELLING_BUCKET:
+            return Written(None, now, None)
+        await reach("objects.put")
+        return await repo.put(connection, self._key, landed, self._facts, now)
+
+
+class PlainDelete:
+    def __init__(self, key: str, clock: Clock) -> None:
+        self._key = key
+        self._clock = clock
+
+    async def write(self, connection: Connection, place: Place) -> Written:
+        now = self._clock.now_ms()
+        if place is Place.TELLING_BUCKET:
+            return Written(None, now, None)
+        await reach("objects.delete")
+        return await repo.delete(connection, self._key, now)

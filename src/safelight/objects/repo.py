@@ -1,0 +1,321 @@
+"""The tables of objects, events and blobs. Migration 0005 holds the functions and their reasons."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import asyncpg
+
+from safelight.infra.db import Connection, Database
+from safelight.objects.events import Action, ObjectEvent
+from safelight.objects.store import Facts, Landed, Listed, ObjectInfo, Place, Written, owner_of
+
+_RETAKE = "SL001"
+
+
+class Retake(Exception):
+    """The blob's file must be looked at again, and written this time. Nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    sha256: str
+    size: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A write to a bucket that has begun."""
+
+    id: int
+    action: Action
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """For whom a delivery job is enqueued already leased."""
+
+    owner: str | None = None
+    length: timedelta | None = None
+
+
+# Objects
+
+
+async def put(
+    connection: Connection, key: str, landed: Landed, facts: Facts, now: int
+) -> Written:
+    organization, name = owner_of(key)
+    try:
+        row = await connection.fetchrow(
+            "SELECT * FROM object_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            key,
+            organization,
+            name,
+            landed.sha256 if landed.place is Place.BLOB else None,
+            landed.epoch,
+            landed.written,
+            landed.size,
+            facts.content_type,
+            dict(facts.metadata),
+            landed.etag,
+            now,
+        )
+    except asyncpg.PostgresError as error:
+        raise retake_or(error) from error
+    return _written(row)
+
+
+async def delete(connection: Connection, key: str, now: int) -> Written:
+    row = await connection.fetchrow(
+        "SELECT * FROM object_delete($1, $2, $3, $4)", key, *owner_of(key), now
+    )
+    return _written(row)
+
+
+async def find(db: Database | Connection, key: str) -> tuple[ObjectInfo, str | None] | None:
+    """The object and its blob, if it is in the index and present."""
+    row = await db.fetchrow(
+        "SELECT key, size, content_type, metadata, etag, event_time, blob FROM objects "
+        "WHERE key = $1 AND present",
+        key,
+    )
+    if row is None:
+        return None
+    *info, blob = row.values()
+    return ObjectInfo(*info), blob
+
+
+async def listed(db: Database, prefix: str, after: str, limit: int) -> list[Listed]:
+    rows = await db.fetch(
+        "SELECT key, size, etag, event_time FROM objects "
+        "WHERE key > $1 AND key >= $2 AND ($3::text IS NULL OR key < $3) AND present "
+        "ORDER BY key LIMIT $4",
+        after,
+        prefix,
+        _beyond(prefix),
+        limit,
+    )
+    return [Listed(*row.values()) for row in rows]
+
+
+async def forget_deleted(db: Database, before: int) -> None:
+    """Drops index rows of objects long gone, and events long delivered."""
+    await db.execute(
+        """
+        WITH gone AS (DELETE FROM objects WHERE NOT present AND event_time < $1)
+        DELETE FROM object_events WHERE id IN (
+            SELECT id FROM object_events WHERE delivered_at IS NOT NULL AND received_at < $1
+            ORDER BY id LIMIT 10000)
+        """,
+        before,
+    )
+
+
+# Events
+
+
+async def event(db: Database, event_id: int) -> ObjectEvent | None:
+    row = await db.fetchrow(
+        "SELECT id, source, action, key, organization, event_time, sequencer, etag, size, metadata "
+        "FROM object_events WHERE id = $1",
+        event_id,
+    )
+    if row is None:
+        return None
+    values = dict(row)
+    return ObjectEvent(**{**values, "action": Action(values["action"])})
+
+
+async def delivered(db: Database, event_id: int, now: int, job_id: int, claim: int) -> bool:
+    """Marks the event and ends the job; false when the job is somebody else's by now."""
+    mine = await db.fetchval(
+        "WITH told AS (UPDATE object_events SET delivered_at = $2 WHERE id = $1) "
+        "SELECT job_finish($3, $4)",
+        event_id,
+        now,
+        job_id,
+        claim,
+    )
+    return bool(mine)
+
+
+# Writes to a bucket
+
+
+async def begin(db: Database, action: Action, key: str, now: int) -> int:
+    ticket: int = await db.fetchval(
+        "INSERT INTO object_outbox (action, key, begun_at) VALUES ($1, $2, $3) RETURNING id",
+        action,
+        key,
+        now,
+    )
+    return ticket
+
+
+async def lock(connection: Connection, key: str) -> None:
+    await connection.execute("SELECT object_lock($1)", key)
+
+
+async def redeem(connection: Connection, ticket: int) -> bool:
+    """Takes the ticket away when this transaction commits, and from everybody else's hands now."""
+    return bool(
+        await connection.fetchval("DELETE FROM object_outbox WHERE id = $1 RETURNING true", ticket)
+    )
+
+
+async def unsettled(db: Database, before: int, limit: int) -> list[Ticket]:
+    rows = await db.fetch(
+        "SELECT id, action, key FROM object_outbox WHERE begun_at < $1 ORDER BY id LIMIT $2",
+        before,
+        limit,
+    )
+    return [Ticket(row["id"], Action(row["action"]), row["key"]) for row in rows]
+
+
+async def take_over(connection: Connection, ticket: Ticket) -> bool:
+    """True when nobody is at work on it: neither on the ticket nor on the key."""
+    row = await connection.fetchrow(
+        "SELECT FROM object_outbox WHERE id = $1 FOR UPDATE SKIP LOCKED", ticket.id
+    )
+    free = row is not None and await connection.fetchval(
+        "SELECT pg_try_advisory_xact_lock(21768, hashtext($1))", ticket.key
+    )
+    return bool(free)
+
+
+# Blobs
+
+
+async def epoch(db: Database, shard: str) -> int:
+    value: int = await db.fetchval("SELECT epoch FROM blob_epochs WHERE shard = $1", shard)
+    return value
+
+
+async def next_epoch(db: Database, shard: str) -> None:
+    """From its commit on, no put that looked at this shard's files before can still end."""
+    async with db.transaction() as connection:
+        await connection.execute("SELECT pg_advisory_xact_lock(21769, hashtext($1))", shard)
+        await connection.execute("UPDATE blob_epochs SET epoch = epoch + 1 WHERE shard = $1", shard)
+
+
+async def pin(connection: Connection, sha256: str, holder: str) -> bool:
+    """Keeps a blob for `holder` until `unpin`. False: it is going or gone."""
+    return bool(await connection.fetchval("SELECT blob_pin($1, $2)", sha256, holder))
+
+
+async def unpin(connection: Connection, sha256: str, holder: str, now: int) -> None:
+    await connection.execute("SELECT blob_unpin($1, $2, $3)", sha256, holder, now)
+
+
+async def condemn(db: Database, before: int, limit: int) -> int:
+    """How many blobs, released before then and not referred to, are given up."""
+    count: int = await db.fetchval("SELECT blobs_condemn($1, $2)", before, limit)
+    return count
+
+
+async def condemn_strays(db: Database, strays: Sequence[tuple[str, int]]) -> None:
+    """Gives files that have no row one, so that they are removed like any other condemned blob."""
+    await db.execute(
+        "INSERT INTO blobs (sha256, size, state) "
+        "SELECT sha256, size, 'condemned' FROM unnest($1::text[], $2::bigint[]) AS s (sha256, size) "
+        "ON CONFLICT DO NOTHING",
+        [sha256 for sha256, _ in strays],
+        [size for _, size in strays],
+    )
+
+
+async def condemned_shards(db: Database) -> list[str]:
+    rows = await db.fetch(
+        "SELECT DISTINCT left(sha256, 2) AS shard FROM blobs WHERE state = 'condemned' ORDER BY 1"
+    )
+    return [row["shard"] for row in rows]
+
+
+async def lock_condemned(connection: Connection, shard: str) -> list[str]:
+    """References are asked about once more: they cannot exist, and a file is at stake."""
+    rows = await connection.fetch(
+        "SELECT sha256 FROM blobs WHERE state = 'condemned' AND left(sha256, 2) = $1 "
+        "AND NOT EXISTS (SELECT FROM blob_references WHERE blob = sha256) FOR UPDATE",
+        shard,
+    )
+    return [row["sha256"] for row in rows]
+
+
+async def forget(connection: Connection, blobs: Sequence[str]) -> None:
+    await connection.execute("DELETE FROM blobs WHERE sha256 = ANY ($1)", blobs)
+
+
+async def known(db: Database, names: Sequence[str]) -> set[str]:
+    rows = await db.fetch("SELECT sha256 FROM blobs WHERE sha256 = ANY ($1)", names)
+    return {row["sha256"] for row in rows}
+
+
+async def blobs_after(db: Database, position: str, limit: int) -> list[Blob]:
+    rows = await db.fetch(
+        "SELECT sha256, size, state FROM blobs WHERE sha256 > $1 AND state <> 'condemned' "
+        "ORDER BY sha256 LIMIT $2",
+        position,
+        limit,
+    )
+    return [Blob(*row.values()) for row in rows]
+
+
+async def lock_blob(connection: Connection, sha256: str) -> Blob | None:
+    row = await connection.fetchrow(
+        "SELECT sha256, size, state FROM blobs WHERE sha256 = $1 AND state <> 'condemned' "
+        "FOR UPDATE",
+        sha256,
+    )
+    return None if row is None else Blob(*row.values())
+
+
+async def mark(connection: Connection, sha256: str, state: str) -> None:
+    await connection.execute("UPDATE blobs SET state = $2 WHERE sha256 = $1", sha256, state)
+
+
+async def damaged(db: Database) -> int:
+    count: int = await db.fetchval("SELECT count(*) FROM blobs WHERE state = 'damaged'")
+    return count
+
+
+async def names_of(connection: Connection, sha256: str) -> list[tuple[str, str]]:
+    """Organization and name of the uploads whose bytes these are."""
+    rows = await connection.fetch(
+        "SELECT organization, name FROM objects "
+        "WHERE blob = $1 AND organization IS NOT NULL ORDER BY organization, name",
+        sha256,
+    )
+    return [(row["organization"], row["name"]) for row in rows]
+
+
+async def walk(db: Database, name: str) -> tuple[str, int] | None:
+    """Where a walk over the blobs goes on, and when this round began."""
+    row = await db.fetchrow("SELECT position, begun_at FROM blob_walks WHERE name = $1", name)
+    return None if row is None else (row["position"], row["begun_at"])
+
+
+async def set_walk(db: Database, name: str, position: str, begun_at: int) -> None:
+    await db.execute(
+        "INSERT INTO blob_walks (name, position, begun_at) VALUES ($1, $2, $3) ON CONFLICT (name) "
+        "DO UPDATE SET position = excluded.position, begun_at = excluded.begun_at",
+        name,
+        position,
+        begun_at,
+    )
+
+
+def retake_or(error: asyncpg.PostgresError) -> Exception:
+    return Retake() if error.sqlstate == _RETAKE else error
+
+
+def _written(row: Any) -> Written:
+    return Written(row["event_id"], row["event_time"], row["job_id"])
+
+
+def _beyond(prefix: str) -> str | None:
+    """The first text after everything that begins with the prefix, which ends with a slash."""
+    return prefix[:-1] + chr(ord("/") + 1) if prefix else None

@@ -1,0 +1,210 @@
+"""Any S3-compatible bucket. The bucket is the truth; the database keeps each key's clock and events.
+
+A write to a bucket and a transaction cannot be one. So a ticket is committed first; then, holding the
+key's lock in an open transaction, the bucket is written and the transaction (index, event, the
+ticket's end) committed. A ticket that is left over is settled from what the bucket then holds
+(settle.py), so the event comes late, never not at all. A bucket that tells of its own events has
+neither tickets nor index.
+
+Gap: should the database drop the transaction while bytes travel, another writer of the key may come
+between; then the last to reach the bucket wins, and settling tells of that.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import S3Store as Bucket
+
+from safelight.infra.clock import Clock
+from safelight.infra.db import Connection, Database
+from safelight.infra.failpoints import reach
+from safelight.infra.ids import Ids
+from safelight.objects import repo
+from safelight.objects.events import Action
+from safelight.objects.files import Measured, measure
+from safelight.objects.keys import InvalidName, from_metadata, to_metadata
+from safelight.objects.records import PlainDelete, PlainPut
+from safelight.objects.spool import OnDisk, Spool
+from safelight.objects.store import (
+    CHUNK,
+    METADATA_NAMES,
+    Content,
+    DeleteRecord,
+    Facts,
+    Landed,
+    Listed,
+    NoSuchObject,
+    ObjectInfo,
+    Place,
+    PutRecord,
+    R,
+    Source,
+    StoreUnavailable,
+    Written,
+    owner_of,
+    within,
+)
+
+T = TypeVar("T")
+_PROPER = {name.lower(): name for name in METADATA_NAMES}
+_CONTENT_TYPE = "Content-Type"
+_PART = 8 * 1024 * 1024
+_WRITES = 4  # each holds a database connection while bytes travel
+
+
+class S3Store:
+    def __init__(
+        self, db: Database, bucket: Bucket, clock: Clock, ids: Ids, spool: Path, *, telling: bool
+    ) -> None:
+        self._db = db
+        self._bucket = bucket
+        self._clock = clock
+        self._place = Place.TELLING_BUCKET if telling else Place.BUCKET
+        spool.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._spool = Spool(spool, ids)
+        self._writes = asyncio.Semaphore(_WRITES)
+
+    async def close(self) -> None:
+        self._spool.close()
+
+    async def check(self) -> None:
+        await self.list(limit=1)
+
+    # Writing
+
+    async def put(self, key: str, source: Source, facts: Facts) -> Written:
+        return await self.put_with(key, source, facts, PlainPut(key, facts, self._clock))
+
+    async def put_with(self, key: str, source: Source, facts: Facts, record: PutRecord[R]) -> R:
+        owner_of(key)
+        async with self._spool.on_disk(source) as file:
+            what = await self._measured(file, facts.sha256)
+            async with self._writing(Action.CREATED, key) as connection:
+                answer = await record.beaten(connection)
+                if answer is not None:
+                    return answer
+                await reach("objects.bucket_put")
+                etag = await self._upload(key, file.path, facts)
+                landed = Landed(self._place, etag, what.size, what.sha256)
+                await reach("objects.record_bucket_put")
+                return await record.write(connection, landed)
+
+    async def delete(self, key: str) -> Written:
+        return await self.delete_with(key, PlainDelete(key, self._clock))
+
+    async def delete_with(self, key: str, record: DeleteRecord[R]) -> R:
+        owner_of(key)
+        async with self._writing(Action.DELETED, key) as connection:
+            await reach("objects.bucket_delete")
+            await _asked(obstore.delete_async(self._bucket, key))
+            await reach("objects.record_bucket_delete")
+            return await record.write(connection, self._place)
+
+    @asynccontextmanager
+    async def _writing(self, action: Action, key: str) -> AsyncIterator[Connection]:
+        """A transaction under the key's lock that redeems a ticket committed before it."""
+        async with self._writes:
+            if self._place is Place.TELLING_BUCKET:
+                async with self._db.transaction() as connection:
+                    await repo.lock(connection, key)
+                    yield connection
+                return
+            await reach("objects.ticket")
+            ticket = await repo.begin(self._db, action, key, self._clock.now_ms())
+            async with self._db.transaction() as connection:
+                await repo.lock(connection, key)
+                await reach("objects.redeem")
+                if not await repo.redeem(connection, ticket):
+                    raise StoreUnavailable("The write waited too long for its turn. Try again.")
+                yield connection
+
+    async def _measured(self, file: OnDisk, expected: str | None) -> Measured:
+        what = file.measured or await self._spool.run(lambda: measure(file.path))
+        what.expect(expected)
+        return what
+
+    async def _upload(self, key: str, path: Path, facts: Facts) -> str:
+        attributes = {name: to_metadata(value) for name, value in facts.metadata.items()}
+        result = await _asked(
+            obstore.put_async(
+                self._bucket,
+                key,
+                path,
+                attributes={**attributes, _CONTENT_TYPE: facts.content_type},
+                chunk_size=_PART,
+                max_concurrency=2,
+            ),
+            "The bucket does not exist, or these credentials may not see it.",
+        )
+        return _etag(result["e_tag"])
+
+    # Reading
+
+    async def head(self, key: str) -> ObjectInfo:
+        found = await self._ask(key, {"head": True})
+        return _info(key, found)
+
+    async def get(self, key: str, start: int = 0, stop: int | None = None) -> Content:
+        found = await self._ask(key, {}) if (start, stop) == (0, None) else None
+        if found is None:
+            first, end = within((await self.head(key)).size, start, stop)
+            found = await self._ask(key, {"range": (first, end)} if end else {})
+        first, end = found.range
+        return Content(_info(key, found), first, end, _chunks(found))
+
+    async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
+        stream = obstore.list(
+            self._bucket, prefix.rstrip("/") or None, offset=after or None, chunk_size=limit
+        )
+        page = await _asked(anext(aiter(stream), []))
+        return [
+            Listed(meta["path"], meta["size"], _etag(meta["e_tag"]), _ms(meta)) for meta in page
+        ]
+
+    async def _ask(self, key: str, options: Mapping[str, Any]) -> Any:
+        return await _asked(obstore.get_async(self._bucket, key, options=options))
+
+
+async def _asked(request: Awaitable[T], missing: str | None = None) -> T:
+    """The bucket's answer, its errors in our words."""
+    try:
+        return await request
+    except FileNotFoundError as error:
+        raise (StoreUnavailable(missing) if missing else NoSuchObject()) from error
+    except (BaseError, OSError) as error:
+        reason = str(error).partition("\n")[0][:300]
+        raise StoreUnavailable(f"The object store did not answer as it should: {reason}") from error
+
+
+async def _chunks(found: Any) -> AsyncIterator[bytes]:
+    async for chunk in found.stream(min_chunk_size=CHUNK):
+        yield bytes(chunk)
+
+
+def _info(key: str, found: Any) -> ObjectInfo:
+    attributes = dict(found.attributes)
+    content_type = attributes.pop(_CONTENT_TYPE, "application/octet-stream")
+    metadata = {_PROPER.get(name, name): _decoded(value) for name, value in attributes.items()}
+    meta = found.meta
+    return ObjectInfo(key, meta["size"], content_type, metadata, _etag(meta["e_tag"]), _ms(meta))
+
+
+def _decoded(value: str) -> str:
+    """Other tools' metadata need not be percent-encoded."""
+    try:
+        return from_metadata(value)
+    except InvalidName:
+        return value
+
+
+def _etag(quoted: str | None) -> str:
+    return (quoted or "").strip('"')
+
+
+def _ms(meta: Mapping[str, Any]) -> int:
+    return int(meta["last_modified"].timestamp() * 1000)

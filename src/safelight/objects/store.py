@@ -1,0 +1,184 @@
+"""What Safelight asks of an object store, and what every store promises.
+
+Guarantees (tests/objects/test_conformance.py holds each store to them)
+- A key holds one whole object or none: readers see the old bytes or the new, never a mixture.
+- A put that returns has its bytes, metadata and event safe; one that raises has changed nothing that
+  readers can see. Bytes that differ from the expected sha256 are refused.
+- Every put and delete has its event, also when the process dies in between: it is written in the
+  same transaction (`local`), or announced before and settled afterwards (`s3`).
+- Times and sequencers of one key's events rise, whatever the clock does.
+- Streams pass through in pieces; memory does not grow with the object.
+
+Gap: in a bucket whose notifications are the source of events, they are the bucket's to keep.
+"""
+
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from safelight.errors import NotFound, RangeNotSatisfiable, SafelightError, Unavailable
+from safelight.infra.db import Connection
+from safelight.objects.keys import InvalidKey, ReservedKey, split_key
+
+R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
+
+CHUNK = 1024 * 1024
+# What may be kept with an object. Buckets forget the case of these names; this restores it.
+METADATA_NAMES = ("organizationId", "name", "idempotencyKey", "imageId", "width", "height")
+# A file must not change any more: the store may keep the file itself rather than a copy.
+Source = Path | AsyncIterable[bytes]
+
+
+class NoSuchObject(NotFound):
+    """There is no such object."""
+
+
+class ChecksumMismatch(SafelightError):
+    """The bytes are not those that were announced. Nothing was stored."""
+
+    code = "CHECKSUM_ERROR"
+
+
+class DamagedObject(SafelightError):
+    """The stored file of this object is missing or shorter than it was. Upload the image again."""
+
+    code = "DAMAGED"
+
+
+class StoreUnavailable(Unavailable):
+    """The object store cannot be reached right now. Try again in a moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is said of the bytes that are put. `sha256` is compared when given."""
+
+    content_type: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    key: str
+    size: int
+    content_type: str
+    metadata: Mapping[str, str]
+    etag: str
+    event_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    key: str
+    size: int
+    etag: str
+    event_time: int
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """Bytes `start` to `stop` (exclusive) of an object."""
+
+    info: ObjectInfo
+    start: int
+    stop: int
+    chunks: AsyncIterator[bytes]
+
+    async def read(self) -> bytes:
+        return b"".join([chunk async for chunk in self.chunks])
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A put or delete that happened. No event: the bucket's own notification will tell."""
+
+    event_id: int | None
+    event_time: int
+    job_id: int | None
+
+
+class Place(StrEnum):
+    """Where the bytes of a put are when its transaction is written (see image_stored in SQL)."""
+
+    INGEST = "ingest"  # not in the store yet
+    BLOB = "blob"
+    BUCKET = "bucket"
+    TELLING_BUCKET = "telling-bucket"  # its notifications are the source of events
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """Bytes that are safe in the store; the transaction that follows makes them the object."""
+
+    place: Place
+    etag: str
+    size: int
+    sha256: str
+    epoch: int = 0
+    written: bool = False
+
+
+class PutRecord(Protocol[R_co]):
+    """The transaction a put ends with: index, event and whatever must be true together with them."""
+
+    async def beaten(self, connection: Connection) -> R_co | None:
+        """Asked under the key's lock before bytes replace others. An answer ends the put there."""
+
+    async def write(self, connection: Connection, landed: Landed) -> R_co: ...
+
+
+class DeleteRecord(Protocol[R_co]):
+    """The transaction a delete ends with."""
+
+    async def write(self, connection: Connection, place: Place) -> R_co: ...
+
+
+class ObjectStore(Protocol):
+    async def put(self, key: str, source: Source, facts: Facts) -> Written:
+        """Keys under a reserved prefix can be put too; their events are delivered to nobody."""
+
+    async def put_with(
+        self, key: str, source: Source, facts: Facts, record: PutRecord[R]
+    ) -> R: ...
+
+    async def head(self, key: str) -> ObjectInfo:
+        """Raises `NoSuchObject`."""
+
+    async def get(self, key: str, start: int = 0, stop: int | None = None) -> Content:
+        """From `start` up to `stop` or the end. Raises `NoSuchObject`, or `RangeNotSatisfiable`
+        when the range holds no byte."""
+
+    async def delete(self, key: str) -> Written:
+        """A key that is not there is no error, and has its event as well."""
+
+    async def delete_with(self, key: str, record: DeleteRecord[R]) -> R: ...
+
+    async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> list[Listed]:
+        """Keys in the order of their UTF-8 bytes. A prefix is empty or ends with a slash."""
+
+    async def check(self) -> None:
+        """Raises `StoreUnavailable` when nothing could be stored right now."""
+
+    async def close(self) -> None: ...
+
+
+def owner_of(key: str) -> tuple[str | None, str | None]:
+    """The organization and name of an upload's key; nobody's under a reserved prefix."""
+    try:
+        return split_key(key)
+    except ReservedKey:
+        if any(part in {"", ".", ".."} for part in key.split("/")):
+            raise InvalidKey("An object key cannot have empty or dotted parts.") from None
+        return None, None
+
+
+def within(size: int, start: int, stop: int | None) -> tuple[int, int]:
+    """The part of a range that lies in the object; the whole of an empty object is no error."""
+    end = size if stop is None else min(stop, size)
+    if not 0 <= start < end and (start, end, size) != (0, 0, 0):
+        raise RangeNotSatisfiable
+    return start, end

@@ -1,0 +1,294 @@
+"""Sessions, links and failed attempts, on a real database and a clock moved by hand."""
+
+import asyncio
+
+import pytest
+
+from accounts.world import PASSWORD, World
+from safelight.accounts import repo
+from safelight.accounts.access import Role
+from safelight.accounts.credentials import Credentials
+from safelight.accounts.sign_in.flow import DeadLink, WrongPassword, make_link
+from safelight.errors import InvalidRequest, RateLimited
+from safelight.infra import failpoints
+from safelight.infra.failpoints import FailpointError
+
+
+@pytest.fixture
+async def ada(world: World) -> str:
+    await world.organization("acme", "globex")
+    return await world.user("ada", {"acme": Role.ADMIN, "globex": Role.VIEWER})
+
+
+async def sessions(world: World) -> int:
+    count: int = await world.db.fetchval("SELECT count(*) FROM sessions")
+    return count
+
+
+async def try_password(
+    world: World, password: str, name: str = "ada", address: str | None = "192.0.2.7"
+) -> str:
+    return await world.sign_in.with_password(name, password, address=address, cookie=None)
+
+
+async def test_a_password_opens_a_session(world: World, ada: str) -> None:
+    caller = await world.credentials.of_session(await world.cookie("ada"))
+    assert caller is not None
+    assert (caller.kind, caller.id, caller.name) == ("user", ada, "ada")
+    assert caller.organizations == {"acme": Role.ADMIN, "globex": Role.VIEWER}
+    assert not caller.operator
+
+
+@pytest.mark.parametrize("password", ["", "wrong", PASSWORD + " ", "\ud800", "a" * 100_000, "\x00"])
+async def test_a_wrong_password_opens_nothing(world: World, ada: str, password: str) -> None:
+    with pytest.raises(WrongPassword):
+        await try_password(world, password)
+    assert await sessions(world) == 0
+
+
+@pytest.mark.parametrize("name", ["nobody", "", "ada\x00", "ADA", "'; DROP TABLE users; --"])
+async def test_an_unknown_user_looks_like_a_wrong_password(
+    world: World, ada: str, name: str
+) -> None:
+    with pytest.raises(WrongPassword):
+        await try_password(world, PASSWORD, name)
+
+
+async def test_accents_may_be_typed_either_way(world: World) -> None:
+    await world.user("zoe", password="caf\u00e9 caf\u00e9 caf\u00e9")
+    assert await try_password(world, "cafe\u0301 cafe\u0301 cafe\u0301", "zoe")
+
+
+async def test_only_digests_are_stored(world: World, ada: str) -> None:
+    cookie = await world.cookie("ada")
+    link = await make_link(world.db, world.clock, world.ids, ada)
+    secret = await world.token("acme", Role.VIEWER)
+    stored = ""
+    for table in ("sessions", "sign_in_links", "tokens", "users"):
+        stored += str([tuple(row) for row in await world.db.fetch(f"SELECT * FROM {table}")])
+    for plain in (cookie, link.partition("=")[2], secret, PASSWORD):
+        assert plain not in stored
+        assert plain.encode().hex() not in stored
+
+
+async def test_signing_in_ends_the_session_the_browser_brought(world: World, ada: str) -> None:
+    old = await world.cookie("ada")
+    new = await world.sign_in.with_password("ada", PASSWORD, address=None, cookie=old)
+    assert new != old
+    assert await world.credentials.of_session(old) is None
+    assert await world.credentials.of_session(new)
+
+
+async def test_a_session_slides_and_is_written_once_an_hour(world: World, ada: str) -> None:
+    cookie = await world.cookie("ada")
+    started = world.clock.now_ms()
+
+    async def seen_after(minutes: float) -> int:
+        world.clock.advance(minutes=minutes)
+        assert await world.credentials.of_session(cookie)
+        seen: int = await world.db.fetchval("SELECT seen_at FROM sessions")
+        return (seen - started) // 60_000
+
+    assert [await seen_after(59), await seen_after(1), await seen_after(30)] == [0, 60, 60]
+    for _ in range(4):
+        world.clock.advance(days=29)
+        assert await world.credentials.of_session(cookie)
+
+
+async def test_a_session_unused_for_thirty_days_has_ended(world: World, ada: str) -> None:
+    cookie = await world.cookie("ada")
+    world.clock.advance(days=30)
+    assert await world.credentials.of_session(cookie) is None
+    await world.cookie("ada")
+    assert await sessions(world) == 1, "signing in sweeps what expired"
+
+
+async def test_another_secret_key_ends_every_session(world: World, ada: str) -> None:
+    cookie = await world.cookie("ada")
+    assert await Credentials(world.db, world.clock, "z" * 32).of_session(cookie) is None
+
+
+@pytest.mark.parametrize("cookie", ["", "x", "\ud800", "a" * 100_000, "\x00"])
+async def test_a_made_up_cookie_is_nobodys(world: World, ada: str, cookie: str) -> None:
+    assert await world.credentials.of_session(cookie) is None
+
+
+async def test_out_ends_this_session_only(world: World, ada: str) -> None:
+    one, other = await world.cookie("ada"), await world.cookie("ada")
+    await world.sign_in.out(one)
+    assert await world.credentials.of_session(one) is None
+    assert await world.credentials.of_session(other)
+
+
+async def test_a_link_works_once(world: World, ada: str) -> None:
+    code = (await make_link(world.db, world.clock, world.ids, ada)).removeprefix("/login?code=")
+    results = await asyncio.gather(
+        *(world.sign_in.with_code(code, cookie=None) for _ in range(4)), return_exceptions=True
+    )
+    assert sum(isinstance(result, str) for result in results) == 1
+    assert sum(isinstance(result, DeadLink) for result in results) == 3
+    assert await sessions(world) == 1
+
+
+async def test_a_link_works_for_a_day(world: World, ada: str) -> None:
+    codes = [(await make_link(world.db, world.clock, world.ids, ada))[12:] for _ in range(2)]
+    world.clock.advance(hours=23.9)
+    assert await world.sign_in.with_code(codes[0], cookie=None)
+    world.clock.advance(hours=0.1)
+    with pytest.raises(DeadLink):
+        await world.sign_in.with_code(codes[1], cookie=None)
+
+
+@pytest.mark.parametrize("step", ["use_link", "sweep", "add_session"])
+async def test_a_crash_does_not_use_a_link_up(world: World, ada: str, step: str) -> None:
+    code = (await make_link(world.db, world.clock, world.ids, ada))[12:]
+    failpoints.arm(f"sign_in.{step}", "raise@1")
+    with pytest.raises(FailpointError):
+        await world.sign_in.with_code(code, cookie=None)
+    assert await world.sign_in.with_code(code, cookie=None)
+
+
+async def test_ten_failures_lock_the_user_out_for_a_while(world: World, ada: str) -> None:
+    for number in range(10):
+        with pytest.raises(WrongPassword):
+            await try_password(world, "wrong", address=f"192.0.2.{number}")
+    with pytest.raises(RateLimited) as refused:
+        await try_password(world, PASSWORD, address="198.51.100.1")
+    assert refused.value.retry_after == 900
+    world.clock.advance(minutes=15)
+    assert await try_password(world, PASSWORD)
+
+
+async def test_ten_failures_lock_the_address_out_for_a_while(world: World, ada: str) -> None:
+    for number in range(10):
+        with pytest.raises(WrongPassword):
+            await try_password(world, "wrong", f"user{number}")
+    with pytest.raises(RateLimited):
+        await try_password(world, PASSWORD)
+    assert await try_password(world, PASSWORD, address="198.51.100.1")
+
+
+async def test_attempts_at_the_same_moment_count_too(world: World, ada: str) -> None:
+    results = await asyncio.gather(
+        *(try_password(world, "wrong") for _ in range(25)), return_exceptions=True
+    )
+    assert sum(isinstance(result, WrongPassword) for result in results) == 10
+    assert sum(isinstance(result, RateLimited) for result in results) == 15
+
+
+async def test_success_clears_the_users_count_but_not_the_addresss(world: World, ada: str) -> None:
+    await world.user("eve")
+    for _ in range(9):
+        with pytest.raises(WrongPassword):
+            await try_password(world, "wrong")
+    assert await try_password(world, PASSWORD)
+    assert await try_password(world, PASSWORD, "eve")
+    with pytest.raises(WrongPassword):
+        await try_password(world, "wrong", "eve")
+    with pytest.raises(RateLimited):
+        await try_password(world, PASSWORD, "eve")
+    assert await try_password(world, PASSWORD, address="198.51.100.1")
+
+
+async def test_refused_attempts_do_not_lengthen_the_wait(world: World, ada: str) -> None:
+    for _ in range(10):
+        with pytest.raises(WrongPassword):
+            await try_password(world, "wrong")
+    for _ in range(5):
+        world.clock.advance(minutes=2)
+        with pytest.raises(RateLimited):
+            await try_password(world, "wrong")
+    world.clock.advance(minutes=5)
+    assert await try_password(world, PASSWORD)
+
+
+async def test_the_first_password_needs_no_old_one(world: World) -> None:
+    user_id = await world.user("new", password=None)
+    with pytest.raises(WrongPassword):
+        await try_password(world, "", "new")
+    cookie = await world.sign_in.change_password(user_id, current=None, new=PASSWORD, address=None)
+    assert await world.credentials.of_session(cookie)
+    assert await try_password(world, PASSWORD, "new")
+
+
+async def test_changing_the_password_ends_every_other_session(world: World, ada: str) -> None:
+    old = [await world.cookie("ada") for _ in range(2)]
+    cookie = await world.sign_in.change_password(
+        ada, current=PASSWORD, new="another password", address=None
+    )
+    assert [await world.credentials.of_session(one) for one in old] == [None, None]
+    assert await world.credentials.of_session(cookie)
+    with pytest.raises(WrongPassword):
+        await try_password(world, PASSWORD)
+
+
+@pytest.mark.parametrize("current", [None, "", "wrong"])
+async def test_a_stolen_session_cannot_change_the_password(
+    world: World, ada: str, current: str | None
+) -> None:
+    for _ in range(10):
+        with pytest.raises(WrongPassword):
+            await world.sign_in.change_password(
+                ada, current=current, new="another password", address=None
+            )
+    with pytest.raises(RateLimited):
+        await world.sign_in.change_password(
+            ada, current=PASSWORD, new="another password", address=None
+        )
+
+
+@pytest.mark.parametrize("password", ["", "short", "x" * 9, "x" * 257])
+async def test_a_bad_new_password_is_refused(world: World, ada: str, password: str) -> None:
+    with pytest.raises(InvalidRequest, match="10 to 256"):
+        await world.sign_in.change_password(ada, current=PASSWORD, new=password, address=None)
+
+
+async def test_the_username_is_no_password(world: World) -> None:
+    user_id = await world.user("maximilian", password=None)
+    with pytest.raises(InvalidRequest, match="other than your username"):
+        await world.sign_in.change_password(user_id, current=None, new="Maximilian", address=None)
+
+
+@pytest.mark.parametrize("step", ["set_password", "end_sessions", "add_session"])
+async def test_a_crash_leaves_the_old_password(world: World, ada: str, step: str) -> None:
+    old = await world.cookie("ada")
+    failpoints.arm(f"sign_in.{step}", "raise@1")
+    with pytest.raises(FailpointError):
+        await world.sign_in.change_password(
+            ada, current=PASSWORD, new="another password", address=None
+        )
+    assert await world.credentials.of_session(old)
+    assert await world.cookie("ada")
+
+
+async def test_a_password_changed_meanwhile_opens_nothing(world: World, ada: str) -> None:
+    """The old password was right when it was checked, and no longer when the session is made."""
+    async with world.db.transaction() as connection:
+        await repo.set_password(connection, ada, "changed")
+        attempt = asyncio.create_task(try_password(world, PASSWORD))
+        await waiting_for_a_lock(world)
+    with pytest.raises(WrongPassword):
+        await attempt
+    assert await sessions(world) == 0
+
+
+async def test_revoking_ends_everything_even_if_the_name_comes_back(world: World, ada: str) -> None:
+    cookie = await world.cookie("ada")
+    code = (await make_link(world.db, world.clock, world.ids, ada))[12:]
+    await world.members.revoke_user("ada")
+    assert await world.credentials.of_session(cookie) is None
+    with pytest.raises(WrongPassword):
+        await world.cookie("ada")
+    await world.members.welcome("ada", "acme", Role.VIEWER)
+    assert await world.credentials.of_session(cookie) is None
+    with pytest.raises(DeadLink):
+        await world.sign_in.with_code(code, cookie=None)
+    with pytest.raises(WrongPassword):
+        await world.cookie("ada")
+
+
+async def waiting_for_a_lock(world: World) -> None:
+    query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    async with asyncio.timeout(20):
+        while not await world.db.fetchval(query):  # noqa: ASYNC110 - the event is in the database
+            await asyncio.sleep(0.01)

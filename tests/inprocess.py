@@ -1,0 +1,60 @@
+"""The whole application on a real port inside the test's own event loop, for tests that reach in."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from harness import TOKEN
+
+from safelight.accounts.first_start import first_start
+from safelight.app import create_app
+from safelight.http.registry import Registry
+from safelight.infra.clock import Clock
+from safelight.infra.db import Database
+from safelight.infra.ids import Ids
+from safelight.settings import Settings
+from safelight.wiring import open_services
+
+
+@dataclass
+class Application:
+    registry: Registry
+    url: str
+
+    @property
+    def db(self) -> Database:
+        return self.registry.get(Database)
+
+    def client(self, token: str | None = TOKEN) -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return httpx.AsyncClient(base_url=self.url, headers=headers, timeout=30)
+
+
+@asynccontextmanager
+async def application(
+    database_url: str, data_dir: Path, *, worker: bool = False, **values: Any
+) -> AsyncIterator[Application]:
+    settings = Settings(data_dir=data_dir, bootstrap_token=TOKEN, **values)
+    async with open_services(settings, database_url, worker=worker) as registry:
+        await first_start(registry.get(Database), settings, registry.get(Clock), registry.get(Ids))
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            config = uvicorn.Config(
+                create_app(registry), lifespan="off", log_config=None, access_log=False,
+                ws_per_message_deflate=False,
+            )
+            server = uvicorn.Server(config)
+            server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # older releases
+            serving = asyncio.create_task(server._serve([listener]))
+            while not server.started:
+                await asyncio.sleep(0.01)
+            try:
+                yield Application(registry, f"http://127.0.0.1:{listener.getsockname()[1]}")
+            finally:
+                server.should_exit = True
+                await serving
