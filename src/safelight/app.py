@@ -5,6 +5,7 @@ from starlette.types import ASGIApp
 
 from safelight import __version__
 from safelight.accounts.routes import router as accounts
+from safelight.admin.queues.routes import router as queues
 from safelight.admin.routes import router as admin
 from safelight.http import errors
 from safelight.http.middleware import Frame
@@ -13,12 +14,13 @@ from safelight.infra.ids import Ids
 from safelight.infra.metrics import Metrics
 from safelight.ingest.contract import DatabaseError
 from safelight.ingest.routes import router as ingest
+from safelight.library.routes import router as library
 from safelight.live.routes import router as live
 from safelight.settings import Settings
 from safelight.web.pages.errors import render_error_page
 from safelight.web.routes import router as web
 
-ROUTERS = (ingest, live, accounts, admin, web)
+ROUTERS = (ingest, library, live, accounts, admin, queues, web)
 BODY_LIMITS: dict[str, int | None] = {"/api/upload": None}
 
 

@@ -5,11 +5,15 @@ Opened in the order things stand on each other, closed in reverse. Nothing else 
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 
 import structlog
 
 from safelight.accounts.first_start import secret_key
 from safelight.accounts.services import account_services
+from safelight.classification.classifiers import build as build_classifier
+from safelight.classification.jobs import RUN
+from safelight.classification.run import Classification
 from safelight.http.paging import Cursors
 from safelight.http.registry import Registry
 from safelight.infra.bus import Bus
@@ -18,52 +22,108 @@ from safelight.infra.db import Database
 from safelight.infra.ids import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
+from safelight.infra.queue import Queue
+from safelight.infra.queue_worker import Worker
 from safelight.ingest.accept import Ingest
+from safelight.ingest.deletion import Deletion
 from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.jobs import OFFLOAD
+from safelight.ingest.offload import Offload
 from safelight.ingest.receive import Limits
 from safelight.ingest.sweep import Sweep
+from safelight.library.project import Projection
 from safelight.live.hub import Hub
+from safelight.objects.deliver import Deliver
+from safelight.objects.registry import Ground, Opened, open_store
+from safelight.objects.store import ObjectStore
+from safelight.reactions import KINDS, SCHEDULES, handlers, reactions
 from safelight.settings import Settings
 from safelight.web.assets import Assets
 from safelight.web.rendering import Pages
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What everything else stands on."""
+
+    settings: Settings
+    clock: Clock
+    ids: Ids
+    metrics: Metrics
+    db: Database
+    bus: Bus
+    queue: Queue
+    directory: IngestDirectory
+    opened: Opened
 
 
 @asynccontextmanager
 async def open_services(
     settings: Settings, database_url: str, *, worker: bool = False
 ) -> AsyncIterator[Registry]:
-    clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
     async with AsyncExitStack() as stack:
-        await migrate(database_url)
-        db = await Database.open(database_url, pool_size=settings.database_pool_size)
-        stack.push_async_callback(db.close)
-        secret = await secret_key(db, settings, ids)
-        directory = IngestDirectory(settings.ingest_path, ids)
-        stack.callback(directory.close)
-        bus = Bus(db, ids.short("proc"))
-        await bus.start()
-        stack.push_async_callback(bus.stop)
-
-        def announce(organization: str) -> None:
-            bus.announce("activity", organization)
-
-        ingest = Ingest(db, directory, _limits(settings), clock, ids, metrics, announce)
-        stack.callback(ingest.close)
-        sweep = Sweep(db, directory, clock, metrics, settings.ingest_ttl_seconds)
-        removed = await sweep.at_start()
-        if removed:
+        base = await _open_base(stack, settings, database_url)
+        sweep = Sweep(
+            base.db, base.directory, base.clock, base.metrics, settings.ingest_ttl_seconds
+        )
+        if removed := await sweep.at_start():
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
+        if worker:
+            await _start_worker(stack, base, sweep)
+        yield await _registry(stack, base)
 
-        hub = Hub(db, bus)
-        stack.enter_context(hub.listening())
 
-        registry = Registry(
-            settings, db, metrics, Cursors(secret), ingest, sweep, bus, hub, Pages(Assets()),
-            *account_services(db, clock, ids, secret),
-        )  # fmt: skip
-        registry.add(clock, as_type=Clock)
-        registry.add(ids, as_type=Ids)
-        yield registry
+async def _open_base(stack: AsyncExitStack, settings: Settings, database_url: str) -> Base:
+    clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
+    await migrate(database_url)
+    db = await Database.open(database_url, pool_size=settings.database_pool_size)
+    stack.push_async_callback(db.close)
+    directory = IngestDirectory(settings.ingest_path, ids)
+    stack.callback(directory.close)
+    opened = open_store(Ground(settings, db, clock, ids, metrics))
+    stack.push_async_callback(opened.store.close)
+    process = ids.short("proc")
+    bus = Bus(db, process)
+    await bus.start()
+    stack.push_async_callback(bus.stop)
+    queue = Queue(db, bus, clock, owner=process, node=directory.node, kinds=KINDS)
+    return Base(settings, clock, ids, metrics, db, bus, queue, directory, opened)
+
+
+async def _start_worker(stack: AsyncExitStack, base: Base, sweep: Sweep) -> None:
+    db, queue, clock, store = base.db, base.queue, base.clock, base.opened.store
+    projection = Projection(db, clock, base.bus, lambda: queue.wake(RUN))
+    deliver = Deliver(db, clock, reactions(projection))
+    offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
+    classifier = build_classifier(base.settings, clock)
+    stack.push_async_callback(classifier.close)
+    classify = Classification(db, store, classifier, clock, base.bus)
+    worker = Worker(queue, handlers(offload, sweep, deliver, base.opened, classify), SCHEDULES)
+    await worker.start()
+    stack.push_async_callback(worker.stop, base.settings.shutdown_seconds)
+
+
+async def _registry(stack: AsyncExitStack, base: Base) -> Registry:
+    db, clock, ids, queue = base.db, base.clock, base.ids, base.queue
+    secret = await secret_key(db, base.settings, ids)
+
+    def announce(organization: str) -> None:
+        queue.wake(OFFLOAD)
+        base.bus.announce("activity", organization)
+
+    ingest = Ingest(db, base.directory, _limits(base.settings), clock, ids, base.metrics, announce)
+    stack.callback(ingest.close)
+    hub = Hub(db, base.bus)
+    stack.enter_context(hub.listening())
+    registry = Registry(
+        base.settings, db, base.metrics, base.bus, queue, hub, ingest, Cursors(secret),
+        Deletion(base.opened.store, queue, clock), Pages(Assets()),
+        *account_services(db, clock, ids, secret),
+    )  # fmt: skip
+    registry.add(clock, as_type=Clock)
+    registry.add(ids, as_type=Ids)
+    registry.add(base.opened.store, as_type=ObjectStore)
+    return registry
 
 
 def _limits(settings: Settings) -> Limits:

@@ -56,9 +56,7 @@ def add_routes(world: World) -> None:
         return {}
 
     @api.websocket("/socket/{org}")
-    async def socket(
-        websocket: WebSocket, access: Annotated[Access, allow(Role.VIEWER)]
-    ) -> None:
+    async def socket(websocket: WebSocket, access: Annotated[Access, allow(Role.VIEWER)]) -> None:
         await websocket.accept()
         await websocket.send_text(access.organization)
         await websocket.receive_text()

@@ -64,7 +64,7 @@ class World:
         self.registry.add(self.ids, as_type=Ids)
         for service in account_services(self.db, self.clock, self.ids, "k" * 32, CHEAP):
             self.registry.add(service)
-        self.api = FastAPI(openapi_url=None, docs_url=None, redoc_url=None)
+        self.api = FastAPI(openapi_url=None, redirect_slashes=False)
         self.api.state.registry = self.registry
         errors.install(
             self.api, development=False, render_page=render_error_page, unavailable_as={}

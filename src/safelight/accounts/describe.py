@@ -1,10 +1,8 @@
-"""The API's description with what each route's guard asks for, read from the guards themselves."""
+"""The API's description with what each route's guard asks for. Pure."""
 
-from collections.abc import Iterator
+import copy
+from collections.abc import Iterable
 from typing import Any
-
-from fastapi import FastAPI
-from fastapi.routing import RouteContext, iter_route_contexts
 
 from safelight.accounts.guard import (
     COOKIE,
@@ -12,6 +10,7 @@ from safelight.accounts.guard import (
     Allow,
     AllowById,
     Guard,
+    GuardedRoute,
     MetricsReader,
     OpenToEveryone,
     OperatorOnly,
@@ -31,34 +30,17 @@ _IN_QUERY = {
 }
 
 
-def describe(api: FastAPI) -> dict[str, Any]:
-    if api.openapi_schema is None:
-        _complete(api.openapi(), api)
-    return api.openapi_schema or {}
+def describe(schema: dict[str, Any], routes: Iterable[GuardedRoute]) -> dict[str, Any]:
+    described = copy.deepcopy(schema)
+    described.setdefault("components", {})["securitySchemes"] = _SCHEMES
+    for route in routes:
+        operation = described["paths"].get(route.path, {}).get(route.method.lower())
+        if operation is not None and route.guard is not None:
+            _complete(operation, route.path, route.guard)
+    return described
 
 
-def guarded_routes(api: FastAPI) -> Iterator[tuple[RouteContext, Guard | None]]:
-    """Every route the application serves, sockets included, with its guard."""
-    for route in iter_route_contexts(api.routes):
-        yield route, _guard_of(route)
-
-
-def _guard_of(route: RouteContext) -> Guard | None:
-    dependant = getattr(route, "dependant", None)
-    calls = [found.call for found in dependant.dependencies] if dependant else []
-    return next((call for call in calls if isinstance(call, Guard)), None)
-
-
-def _complete(schema: dict[str, Any], api: FastAPI) -> None:
-    schema.setdefault("components", {})["securitySchemes"] = _SCHEMES
-    for route, guard in guarded_routes(api):
-        path = schema["paths"].get(route.path_format, {})
-        for method in route.methods or ():
-            if guard is not None and method.lower() in path:
-                _complete_operation(path[method.lower()], route.path_format or "", guard)
-
-
-def _complete_operation(operation: dict[str, Any], path: str, guard: Guard) -> None:
+def _complete(operation: dict[str, Any], path: str, guard: Guard) -> None:
     if isinstance(guard, OpenToEveryone):
         operation["security"] = []
         return

@@ -4,7 +4,8 @@
                                                          the token's own, else ?organizationId=
     caller: Annotated[Caller, allow_by_id(Role.VIEWER)]  a thing with an id; the route finds it and
                                                          calls `authorize` with its organization
-    caller: Annotated[Caller, signed_in()]               anybody who is signed in
+    caller: Annotated[Caller, signed_in()]               any user or token
+    caller: Annotated[Caller, user_only()]               any user
     caller: Annotated[Caller, operator_only()]           the instance's operators
     dependencies=[open_to_everyone]                      no credential needed
 
@@ -13,10 +14,12 @@ before the upgrade is answered over HTTP in the usual shape.
 The same-origin rule for cookies lives here too, so that no route can forget it.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import Depends
+from fastapi import Depends, FastAPI
+from fastapi.routing import APIWebSocketRoute, RouteContext, iter_route_contexts
 from starlette.requests import HTTPConnection
 
 from safelight.accounts.access import (
@@ -81,6 +84,14 @@ class SignedIn(Guard):
         return authorize_anyone(await identify(connection))
 
 
+class UserOnly(Guard):
+    async def __call__(self, connection: HTTPConnection) -> Caller:
+        caller = authorize_anyone(await identify(connection))
+        if caller.kind != "user":
+            raise Forbidden("This is for people who sign in, not for tokens.")
+        return caller
+
+
 class OperatorOnly(Guard):
     async def __call__(self, connection: HTTPConnection) -> Caller:
         return authorize_operator(await identify(connection))
@@ -109,12 +120,31 @@ def signed_in() -> Any:
     return Depends(SignedIn())
 
 
+def user_only() -> Any:
+    return Depends(UserOnly())
+
+
 def operator_only() -> Any:
     return Depends(OperatorOnly())
 
 
 metrics_reader: Any = Depends(MetricsReader())
 open_to_everyone: Any = Depends(OpenToEveryone())
+
+
+@dataclass(frozen=True, slots=True)
+class GuardedRoute:
+    method: str  # SOCKET for a WebSocket
+    path: str
+    guard: Guard | None
+
+
+def guarded_routes(api: FastAPI) -> Iterator[GuardedRoute]:
+    """Every route the application serves."""
+    for route in iter_route_contexts(api.routes):
+        is_socket = isinstance(route.original_route, APIWebSocketRoute)
+        for method in ("SOCKET",) if is_socket else sorted(route.methods or ()):
+            yield GuardedRoute(method, route.path_format or "", _guard_of(route))
 
 
 async def identify(connection: HTTPConnection) -> Caller | None:
@@ -161,6 +191,12 @@ def named_organization(caller: Caller, named: str | None) -> str:
     if len(caller.organizations) != 1:
         raise InvalidRequest(f"Say which organization: add ?{ORGANIZATION_PARAMETER}=… .")
     return next(iter(caller.organizations))
+
+
+def _guard_of(route: RouteContext) -> Guard | None:
+    dependant = getattr(route, "dependant", None)
+    calls = [found.call for found in dependant.dependencies] if dependant else []
+    return next((call for call in calls if isinstance(call, Guard)), None)
 
 
 def _remember(connection: HTTPConnection, caller: Caller | None) -> None:

@@ -1,6 +1,5 @@
 """The API of accounts: who am I, an organization's members, its tokens."""
 
-
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
@@ -11,11 +10,11 @@ from safelight.accounts import repo
 from safelight.accounts.access import Caller, Grant, Role
 from safelight.accounts.guard import Access, allow, signed_in
 from safelight.accounts.members import Members
-from safelight.accounts.repo import Member, Token
+from safelight.accounts.show import show_caller, show_member, show_token
 from safelight.accounts.tokens import MOST_NAME_CHARACTERS, Tokens
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
-from safelight.infra.clock import Clock, iso
+from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 
 router = APIRouter(tags=["accounts"])
@@ -123,35 +122,3 @@ async def revoke_token(
 ) -> Response:
     await tokens.revoke(token_id, organization=access.organization, actor=access.caller)
     return Response(status_code=204)
-
-
-def show_caller(caller: Caller) -> dict[str, Any]:
-    roles = caller.organizations
-    return {
-        "kind": caller.kind,
-        "id": caller.id,
-        "name": caller.name,
-        "operator": caller.operator,
-        "organizations": [{"id": name, "role": roles[name]} for name in roles],
-    }
-
-
-def show_member(member: Member) -> dict[str, Any]:
-    return {
-        "username": member.username,
-        "role": member.role,
-        "createdAt": iso(member.created_at),
-    }
-
-
-def show_token(token: Token) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "name": token.name,
-        "role": token.grant.role,
-        "operator": token.grant.operator,
-        "createdBy": token.created_by,
-        "createdAt": iso(token.created_at),
-        "expiresAt": None if token.expires_at is None else iso(token.expires_at),
-        "revokedAt": None if token.revoked_at is None else iso(token.revoked_at),
-    }

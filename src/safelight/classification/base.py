@@ -1,7 +1,9 @@
 """What every classifier promises, and the two ways it may fail.
 
 `classify` raises nothing but `Undecodable` (the image is at fault: asking again is pointless) and
-`ModelError` (the model is: asking again may help, and the error says when).
+`ModelError` (the model is: asking again may help). A `ModelError` says when: `retry_after` seconds
+at least, if known; `final_today` if the day's allowance is spent, so that only `retry_after` can
+help; `permanent` if nothing can until somebody changes a setting.
 """
 
 from dataclasses import dataclass
@@ -18,11 +20,7 @@ class Undecodable(SafelightError):
 
 
 class ModelError(SafelightError):
-    """The model did not give an answer.
-
-    `retry_after`: seconds to wait at least, when known. `final_today`: no attempt can succeed before
-    then, the day's allowance is spent. `permanent`: none can until somebody changes the settings.
-    """
+    """The model did not give an answer."""
 
     code = "MODEL_ERROR"
     status = 502
@@ -40,10 +38,6 @@ class ModelError(SafelightError):
         self.retry_after = retry_after
         self.final_today = final_today
         self.permanent = permanent
-
-    @classmethod
-    def default_message(cls) -> str:
-        return "The model did not give an answer."
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Which classifiers there are: one line each, chosen by SAFELIGHT_CLASSIFIER."""
 
+from collections.abc import Callable
+
 from safelight.classification import lite0, onnx, workers_ai
 from safelight.classification.base import Classifier
 from safelight.infra.clock import Clock
 from safelight.settings import Settings
 
-CLASSIFIERS = (
+CLASSIFIERS: tuple[tuple[str, Callable[[Settings, Clock], Classifier]], ...] = (
     (lite0.NAME, lite0.build),
     (onnx.NAME, onnx.build),
     (workers_ai.NAME, workers_ai.build),

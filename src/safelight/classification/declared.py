@@ -1,6 +1,6 @@
 """How the operator's own network wants its images, as SAFELIGHT_ONNX_PREPROCESSING declares it."""
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -20,12 +20,12 @@ class Declared(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    size: int = Field(224, ge=1, le=2048)
-    crop: float = Field(0.875, gt=0, le=1)
+    size: Annotated[int, Field(ge=1, le=2048)] = 224
+    crop: Annotated[float, Field(gt=0, le=1)] = 0.875
     resample: Literal["bicubic", "bilinear"] = "bilinear"
     layout: Literal["nchw", "nhwc"] = "nchw"
     channels: Literal["rgb", "bgr"] = "rgb"
-    scale: float = Field(1 / 255, gt=0)
+    scale: Annotated[float, Field(gt=0)] = 1 / 255
     mean: Three = (0.485, 0.456, 0.406)
     std: Three = (0.229, 0.224, 0.225)
     output: Literal["logits", "probabilities"] = "logits"

@@ -1,4 +1,4 @@
-"""A model of our own, run in threads: one per core, each decoding and inferring one image at a time.
+"""A model of our own, run in threads: one per core, each decoding and inferring one image.
 
 Guarantees: loaded once, on first use unless `eager`, whichever thread comes first; a failed load is
 tried again by the next call; at most `threads` images are worked on, the rest wait their turn as
@@ -63,7 +63,7 @@ class LocalClassifier:
         except (Undecodable, ModelError):
             raise
         except Exception as error:
-            raise ModelError(f"{self.model} failed: {error or type(error).__name__}") from error
+            raise ModelError(f"{self.model} failed: {error!r}") from error
 
     def _model(self) -> Predict:
         with self._loading:

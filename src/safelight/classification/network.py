@@ -55,14 +55,14 @@ class Session:
     @property
     def inputs(self) -> Sequence[Any]:
         """Each with `name`, `type` and `shape`."""
-        return self._session.get_inputs()
+        return list(self._session.get_inputs())
 
     @property
     def outputs(self) -> Sequence[Any]:
-        return self._session.get_outputs()
+        return list(self._session.get_outputs())
 
     def run(self, outputs: list[str], feed: dict[str, NDArray[Any]]) -> list[NDArray[Any]]:
-        return self._session.run(outputs, feed)
+        return list(self._session.run(outputs, feed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,9 @@ class Network:
         if self.recipe.embedding:
             wanted.append(self.recipe.embedding)
         scores, *rest = self.session.run(wanted, {self.recipe.input: tensor})
-        return np.asarray(scores).reshape(-1), unit(rest[0][0]) if rest else None
+        if not np.isfinite(scores).all() or scores.size not in {CLASSES, CLASSES + 1}:
+            raise ModelError("The model gave no usable scores.")
+        return scores.reshape(-1), unit(rest[0][0]) if rest else None
 
 
 def softmax(logits: Array) -> NDArray[np.float64]:
@@ -95,8 +97,6 @@ def softmax(logits: Array) -> NDArray[np.float64]:
 
 def best(scores: NDArray[Any]) -> tuple[str, float]:
     """The highest score and its label; some networks begin with a class for the background."""
-    if not np.isfinite(scores).all() or scores.size not in {CLASSES, CLASSES + 1}:
-        raise ModelError("The model gave no usable scores.")
     known = scores[-CLASSES:]
     index = int(known.argmax())
     return labels()[index], float(known[index])

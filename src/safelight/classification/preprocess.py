@@ -115,7 +115,7 @@ class Decoder:
     def _check(self, size: Size, scans: int) -> None:
         pixels = size[0] * size[1]
         if pixels > self._max_pixels:
-            raise Undecodable(f"The image has {pixels} pixels, more than {self._max_pixels}.")
+            raise Undecodable("The image has more pixels than SAFELIGHT_MAX_PIXELS allows.")
         if pixels * scans > MAX_SCANNED_PIXELS:
             raise Undecodable(f"The JPEG draws its {pixels} pixels in {scans} scans: too many.")
 
@@ -190,6 +190,8 @@ def _image_at_fault() -> Iterator[None]:
         yield
     except (Undecodable, MemoryError):
         raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
+        raise Undecodable("The image has more pixels than SAFELIGHT_MAX_PIXELS allows.") from None
     except UnidentifiedImageError:
         raise Undecodable("The bytes are not a JPEG, PNG, WebP, GIF or AVIF image.") from None
     except Exception as error:

@@ -17,7 +17,7 @@ from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.changes import Changes
 from safelight.accounts.members import Members
-from safelight.accounts.routes import show_token
+from safelight.accounts.show import show_token
 from safelight.accounts.tokens import Tokens
 from safelight.cli.output import show_rows
 from safelight.errors import ConfigurationError

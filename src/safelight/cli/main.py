@@ -12,6 +12,7 @@ import typer
 from safelight import __version__
 from safelight.cli import accounts
 from safelight.cli.serve import serve
+from safelight.cli.worker import worker
 from safelight.errors import ConfigurationError, InvalidRequest, SafelightError, Unavailable
 from safelight.infra.postgres import NoServer
 
@@ -24,6 +25,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command()(serve)
+app.command()(worker)
+app.command()(worker)
 app.add_typer(accounts.tokens, name="tokens")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.organizations, name="organizations")

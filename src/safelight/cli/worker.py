@@ -16,7 +16,11 @@ def worker(data_dir: DataDir = None) -> None:
     """Run jobs beside a server: on its data directory, or on its external database."""
     settings = load({"data_dir": data_dir})
     prepare(settings)
-    url = settings.database_url.get_secret_value() if settings.database_url else join(settings.data_dir)
+    url = (
+        settings.database_url.get_secret_value()
+        if settings.database_url
+        else join(settings.data_dir)
+    )
     uvloop.run(_work(settings, url))
 
 

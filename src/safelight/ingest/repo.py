@@ -1,6 +1,9 @@
 """The images table. One statement records an upload: row, history and offload job, or nothing."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
 from typing import Any
 
 import asyncpg
@@ -10,8 +13,11 @@ from safelight.infra import activity
 from safelight.infra.activity import Entry
 from safelight.infra.db import STATEMENT_LOST, Connection, Database
 from safelight.infra.ids import ImageId
+from safelight.infra.jobs import Job
 from safelight.ingest.contract import DatabaseError, JobEnqueueError
 from safelight.ingest.lifecycle import Status
+from safelight.objects.repo import retake_or
+from safelight.objects.store import Landed, Place, Written
 
 OFFLOAD = "ingest.offload"
 _NAME_LOCK = 21767
@@ -33,6 +39,27 @@ class Image:
     size_bytes: int
     created_at: int
     updated_at: int
+
+
+class Outcome(StrEnum):
+    """What the last step of an offload did; see image_stored and image_failed in migration 0005."""
+
+    STORED = "stored"
+    BEATEN = "beaten"
+    WANTED = "wanted"
+    SETTLED = "settled"
+    LOST = "lost"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    outcome: Outcome
+    etag: str = ""
+    event_id: int | None = None
+    event_time: int | None = None
+    job_id: int | None = None
+    lessee: str | None = None
 
 
 class ConnectionLost(SafelightError):
@@ -136,6 +163,76 @@ async def failure(db: Database, organization: str, image_id: ImageId) -> dict[st
         f"image:{image_id}",
     )
     return error
+
+
+async def store(
+    connection: Connection,
+    image: Image,
+    landed: Landed,
+    metadata: Mapping[str, str],
+    now: int,
+    job: Job[Any],
+    lessee: tuple[str | None, timedelta],
+) -> Stored:
+    """The last step of an offload, all of it in one statement."""
+    try:
+        row = await connection.fetchrow(
+            "SELECT * FROM image_stored($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+            image.id,
+            image.organization,
+            image.name,
+            landed.place,
+            landed.epoch,
+            landed.written,
+            landed.etag,
+            dict(metadata),
+            now,
+            job.id,
+            job.claim,
+            *lessee,
+        )
+    except asyncpg.PostgresError as error:
+        raise retake_or(error) from error
+    assert row is not None  # noqa: S101 - a function's row
+    outcome, *event = row.values()
+    return Stored(Outcome(outcome), landed.etag, *event, lessee[0])
+
+
+async def fail(
+    db: Database, image: Image, error: dict[str, str], now: int, job: Job[Any]
+) -> Outcome:
+    outcome = await db.fetchval(
+        "SELECT image_failed($1, $2, $3, $4, $5, $6, $7)",
+        image.id,
+        image.organization,
+        image.name,
+        error,
+        now,
+        job.id,
+        job.claim,
+    )
+    return Outcome(outcome)
+
+
+async def delete(
+    connection: Connection,
+    organization: str,
+    name: str,
+    place: Place,
+    actor: dict[str, str],
+    now: int,
+) -> Written:
+    """The last step of deleting a name: what is on its way to it will not become it."""
+    row = await connection.fetchrow(
+        "SELECT * FROM upload_delete($1, $2, $3, $4, $5)",
+        organization,
+        name,
+        place is not Place.TELLING_BUCKET,
+        actor,
+        now,
+    )
+    assert row is not None  # noqa: S101 - a function's row
+    return Written(row["event_id"], row["event_time"], row["job_id"])
 
 
 def _image(row: asyncpg.Record) -> Image:

@@ -1,4 +1,4 @@
-"""What the library's decisions are made of: the row, the tombstone, the event, the store, the run."""
+"""What the library decides upon: the row, the tombstone, the event, the store, the run."""
 
 from dataclasses import dataclass
 from enum import StrEnum

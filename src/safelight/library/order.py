@@ -1,12 +1,12 @@
 """Which events change the library, and how: the decisions alone, for whoever holds the name's lock.
 
-Guarantees, when the store is read after the lock is taken and each event is delivered at least once:
-the row ends as what the store holds, whatever the order and number of deliveries; a row appears only
+Guarantees, when the store is read after the lock is taken and each event comes at least once: the
+row ends as what the store holds, whatever the order and number of deliveries; a row appears only
 for an object that is there; a newer upload is not removed by an older delete.
 
 Strict comparisons are trusted. Where nothing tells two events apart (whole seconds, no sequencers),
-the store decides. A delete may be decided without the store; `delete_is_doubtful` says when that
-would be a guess.
+the store decides. A delete may be decided without asking the store; `delete_is_doubtful` says when
+that would be a guess.
 Known gaps: a source's clock that goes back misleads; so does one that mixes whole seconds with
 milliseconds. In a bucket with versions the removal of an old version looks like one of the object.
 """

@@ -219,3 +219,12 @@ BEGIN
     ) - clock_timestamp());
 END
 $$;
+
+-- Takes a job away wherever it stands, dead letters apart. One that runs goes on, but the fence
+-- refuses its end.
+CREATE FUNCTION job_cancel(p_kind text, p_key text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM jobs WHERE kind = p_kind AND key = p_key AND status <> 'dead';
+    RETURN FOUND;
+END
+$$;

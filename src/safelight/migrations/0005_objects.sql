@@ -29,8 +29,7 @@ CREATE TABLE objects (
     content_type text NOT NULL,
     metadata     jsonb NOT NULL,
     etag         text NOT NULL,
-    event_time   bigint NOT NULL,
-    sequencer    text NOT NULL
+    event_time   bigint NOT NULL
 );
 CREATE INDEX objects_blob ON objects (blob) WHERE blob IS NOT NULL;
 CREATE INDEX objects_gone ON objects (event_time) WHERE NOT present;
@@ -165,8 +164,8 @@ $$;
 
 -- An event of our own and the job that delivers it. Under the key's lock, so that sequencers rise.
 CREATE FUNCTION object_announce(
-    p_action text, p_key text, p_organization text, p_event_time bigint, p_etag text, p_size bigint,
-    p_metadata jsonb, p_now bigint, p_owner text, p_lease interval,
+    p_action text, p_key text, p_organization text, p_name text, p_event_time bigint, p_etag text,
+    p_size bigint, p_metadata jsonb, p_now bigint, p_owner text, p_lease interval,
     OUT event_id bigint, OUT job_id bigint
 )
 LANGUAGE plpgsql AS $$
@@ -186,11 +185,12 @@ BEGIN
 END
 $$;
 
--- Makes bytes that are safe the object of a key: index, event and delivery job together.
+-- Makes bytes that are safe the object of a key: index, event and delivery job together. `p_tell`
+-- false: the store tells of it by itself, and only the index is written.
 CREATE FUNCTION object_put(
     p_key text, p_organization text, p_name text, p_blob text, p_epoch bigint, p_written boolean,
-    p_size bigint, p_content_type text, p_metadata jsonb, p_etag text, p_now bigint,
-    p_owner text DEFAULT NULL, p_lease interval DEFAULT NULL,
+    p_size bigint, p_content_type text, p_metadata jsonb, p_etag text, p_tell boolean,
+    p_now bigint, p_owner text DEFAULT NULL, p_lease interval DEFAULT NULL,
     OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
 )
 LANGUAGE plpgsql AS $$
@@ -199,7 +199,7 @@ DECLARE
 BEGIN
     PERFORM object_lock(p_key);
     SELECT * INTO before FROM objects WHERE key = p_key;
-    IF before.blob <> p_blob THEN
+    IF before.blob IS NOT NULL AND before.blob IS DISTINCT FROM p_blob THEN
         -- In the order of their names, so that two puts cannot wait for each other in a ring.
         PERFORM FROM blobs WHERE sha256 IN (before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
         PERFORM blob_release(before.blob, p_now);
@@ -208,24 +208,25 @@ BEGIN
         PERFORM blob_take(p_blob, p_size, p_epoch, p_written, NULL);
     END IF;
     event_time := greatest(p_now, before.event_time + 1);
-    SELECT a.event_id, a.job_id INTO event_id, job_id
-    FROM object_announce('created', p_key, p_organization, event_time, p_etag, p_size,
-                         p_metadata, p_now, p_owner, p_lease) AS a;
     INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
-                         etag, event_time, sequencer)
+                         etag, event_time)
     VALUES (p_key, p_organization, p_name, true, p_blob, p_size, p_content_type, p_metadata,
-            p_etag, object_put.event_time, lpad(to_hex(object_put.event_id), 16, '0'))
+            p_etag, object_put.event_time)
     ON CONFLICT (key) DO UPDATE
         SET present = true, blob = excluded.blob, size = excluded.size,
             content_type = excluded.content_type, metadata = excluded.metadata,
-            etag = excluded.etag, event_time = excluded.event_time, sequencer = excluded.sequencer;
+            etag = excluded.etag, event_time = excluded.event_time;
+    IF p_tell THEN
+        SELECT told.event_id, told.job_id INTO event_id, job_id
+        FROM object_announce('created', p_key, p_organization, p_name, event_time, p_etag, p_size,
+                             p_metadata, p_now, p_owner, p_lease) AS told;
+    END IF;
 END
 $$;
 
 -- Ends the object of a key, whether or not there is one: the event says what is true from now on.
 CREATE FUNCTION object_delete(
-    p_key text, p_organization text, p_name text, p_now bigint,
-    p_owner text DEFAULT NULL, p_lease interval DEFAULT NULL,
+    p_key text, p_organization text, p_name text, p_tell boolean, p_now bigint,
     OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
 )
 LANGUAGE plpgsql AS $$
@@ -238,43 +239,35 @@ BEGIN
         PERFORM blob_release(before.blob, p_now);
     END IF;
     event_time := greatest(p_now, before.event_time + 1);
-    SELECT a.event_id, a.job_id INTO event_id, job_id
-    FROM object_announce('deleted', p_key, p_organization, event_time, NULL, NULL, NULL,
-                         p_now, p_owner, p_lease) AS a;
     INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
-                         etag, event_time, sequencer)
-    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '',
-            object_delete.event_time, lpad(to_hex(object_delete.event_id), 16, '0'))
+                         etag, event_time)
+    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_delete.event_time)
     ON CONFLICT (key) DO UPDATE
         SET present = false, blob = NULL, size = 0, content_type = '', metadata = '{}', etag = '',
-            event_time = excluded.event_time, sequencer = excluded.sequencer;
+            event_time = excluded.event_time;
+    IF p_tell THEN
+        SELECT told.event_id, told.job_id INTO event_id, job_id
+        FROM object_announce('deleted', p_key, p_organization, p_name, event_time, NULL, NULL,
+                             NULL, p_now, NULL, NULL) AS told;
+    END IF;
 END
 $$;
 
--- What keeps an image that is not stored yet from becoming the object of its name. No row: nothing.
+-- What keeps an image that is not stored yet from becoming the object of its name: a delete that
+-- came after it, or a newer image that is the object by now. No row: nothing.
 CREATE FUNCTION image_beaten(
-    p_image text, p_organization text, p_name text, p_created_at bigint,
-    OUT reason text, OUT beaten_by jsonb
+    p_image text, p_key text, p_created_at bigint, OUT reason text, OUT beaten_by jsonb
 ) RETURNS SETOF record
-LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    RETURN QUERY
-        SELECT 'deleted', jsonb_build_object('eventTime', iso_ms(at), 'idempotencyKey', NULL)
-        FROM delete_intents WHERE image_id = p_image;
-    IF FOUND THEN
-        RETURN;
-    END IF;
-    RETURN QUERY
-        SELECT 'superseded', jsonb_build_object(
-            'eventTime', iso_ms(o.event_time), 'idempotencyKey', newer.idempotency_key)
-        FROM images AS newer
-        LEFT JOIN objects AS o ON o.key = p_organization || '/' || p_name
-            AND o.metadata ->> 'idempotencyKey' = newer.idempotency_key::text
-        WHERE newer.organization = p_organization AND newer.name = p_name
-          AND newer.created_at >= p_created_at
-          AND (newer.created_at, newer.id) > (p_created_at, p_image) AND newer.status = 'STORED'
-        ORDER BY newer.created_at DESC, newer.id DESC LIMIT 1;
-END
+LANGUAGE sql STABLE AS $$
+    SELECT 'deleted', jsonb_build_object('eventTime', iso_ms(at), 'idempotencyKey', NULL)
+    FROM delete_intents WHERE image_id = p_image
+    UNION ALL
+    SELECT 'superseded', jsonb_build_object(
+        'eventTime', iso_ms(object.event_time), 'idempotencyKey', newer.idempotency_key)
+    FROM objects AS object
+    JOIN images AS newer ON newer.id = object.metadata ->> 'imageId'
+    WHERE object.key = p_key AND (newer.created_at, newer.id) > (p_created_at, p_image)
+    LIMIT 1
 $$;
 
 -- The last step of an offload: INGESTED becomes STORED, the bytes become the object of the name (or
@@ -299,7 +292,7 @@ DECLARE
 BEGIN
     PERFORM object_lock(object_key);
     SELECT * INTO image FROM images WHERE id = p_image FOR UPDATE;
-    SELECT * INTO beaten FROM image_beaten(p_image, p_organization, p_name, image.created_at);
+    SELECT * INTO beaten FROM image_beaten(p_image, object_key, image.created_at);
     IF image.status = 'INGESTED' AND beaten.reason IS NULL AND p_bytes = 'ingest' THEN
         outcome := 'wanted';
     ELSIF NOT job_finish(p_job, p_claim) THEN
@@ -322,14 +315,11 @@ BEGIN
         END IF;
     ELSE
         outcome := 'stored';
-        event_time := p_now;
-        IF p_bytes <> 'telling-bucket' THEN
-            SELECT put.event_id, put.event_time, put.job_id INTO event_id, event_time, job_id
-            FROM object_put(object_key, p_organization, p_name,
-                            CASE WHEN p_bytes = 'blob' THEN image.checksum END, p_epoch, p_written,
-                            image.size_bytes, image.mime_type, p_metadata, p_etag, p_now,
-                            p_owner, p_lease) AS put;
-        END IF;
+        SELECT put.event_id, put.event_time, put.job_id INTO event_id, event_time, job_id
+        FROM object_put(object_key, p_organization, p_name,
+                        CASE WHEN p_bytes = 'blob' THEN image.checksum END, p_epoch, p_written,
+                        image.size_bytes, image.mime_type, p_metadata, p_etag,
+                        p_bytes <> 'telling-bucket', p_now, p_owner, p_lease) AS put;
         story := story || jsonb_build_object('eventTime', iso_ms(event_time));
     END IF;
     UPDATE images SET status = 'STORED', updated_at = p_now WHERE id = p_image;
@@ -366,7 +356,7 @@ $$;
 
 -- Deletes a name: its object now, and what is on its way to it when it gets there.
 CREATE FUNCTION upload_delete(
-    p_organization text, p_name text, p_telling_bucket boolean, p_actor jsonb, p_now bigint,
+    p_organization text, p_name text, p_tell boolean, p_actor jsonb, p_now bigint,
     OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
 )
 LANGUAGE plpgsql AS $$
@@ -376,10 +366,9 @@ BEGIN
     SELECT id, p_organization, p_name, p_now FROM images
     WHERE organization = p_organization AND name = p_name AND status IN ('UPLOADED', 'INGESTED')
     ON CONFLICT (image_id) DO NOTHING;
-    IF NOT p_telling_bucket THEN
-        SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
-        FROM object_delete(p_organization || '/' || p_name, p_organization, p_name, p_now) AS gone;
-    END IF;
+    SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
+    FROM object_delete(p_organization || '/' || p_name, p_organization, p_name, p_tell, p_now)
+         AS gone;
     PERFORM activity_append(p_organization, p_now, jsonb_build_array(jsonb_build_object(
         'subject', 'upload:' || p_name, 'type', 'upload_delete_requested',
         'data', jsonb_build_object('name', p_name, 'actor', p_actor))));

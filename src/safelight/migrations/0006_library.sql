@@ -58,3 +58,186 @@ CREATE TABLE classification_runs (
     finished_at     bigint,
     PRIMARY KEY (organization, name, idempotency_key, run)
 );
+
+-- Everything a decision about one name looks at, read after its lock was taken: each statement in
+-- here sees what was committed before it, which a single SELECT with the lock in it would not.
+CREATE FUNCTION library_look(
+    p_organization text, p_name text,
+    OUT upload uploads, OUT tombstone tombstones, OUT object objects, OUT run_status text
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM object_lock(p_organization || '/' || p_name);
+    SELECT * INTO upload FROM uploads WHERE organization = p_organization AND name = p_name;
+    SELECT * INTO tombstone FROM tombstones WHERE organization = p_organization AND name = p_name;
+    SELECT * INTO object FROM objects WHERE key = p_organization || '/' || p_name AND present;
+    SELECT status INTO run_status FROM classification_runs
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = upload.idempotency_key AND run = upload.run;
+END
+$$;
+
+-- Starts a run for a marker. Nothing else of that marker may be alive in the queue: what is, is taken
+-- away first, and a clash all the same is an error, never a success.
+CREATE FUNCTION classification_start(
+    p_organization text, p_name text, p_marker text, p_now bigint
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    next_run integer;
+BEGIN
+    SELECT coalesce(max(run), 0) + 1 INTO next_run FROM classification_runs
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+    IF next_run > 1 THEN
+        PERFORM classification_stop(p_organization, p_name, p_marker, p_now);
+    END IF;
+    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
+    VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);
+    IF job_enqueue('classification.run', p_organization,
+                   jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', next_run),
+                   p_organization || '/' || p_marker) IS NULL THEN
+        RAISE 'a run of % is still in the queue', p_marker;
+    END IF;
+    RETURN next_run;
+END
+$$;
+
+-- Stops whatever works for a marker. The queue is asked, and outranks the run's own row; nothing
+-- being there, or it having ended, is fine.
+CREATE FUNCTION classification_stop(
+    p_organization text, p_name text, p_marker text, p_now bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM job_cancel('classification.run', p_organization || '/' || p_marker);
+    UPDATE classification_runs SET status = 'dropped', finished_at = p_now
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
+      AND status IN ('pending', 'running');
+END
+$$;
+
+-- The row of a name takes a marker, forgets what was known of the one before, and its run starts.
+-- Returns the run's number.
+CREATE FUNCTION library_mark(
+    p_organization text, p_name text, p_event_time bigint, p_sequencer text, p_source text,
+    p_e_tag text, p_marker text, p_replaces text, p_image_id text, p_mime_type text,
+    p_width integer, p_height integer, p_size_bytes bigint, p_words text[], p_now bigint
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    new_run integer;
+BEGIN
+    IF p_replaces <> p_marker THEN
+        PERFORM classification_stop(p_organization, p_name, p_replaces, p_now);
+    END IF;
+    new_run := classification_start(p_organization, p_name, p_marker, p_now);
+    INSERT INTO uploads (organization, name, event_time, sequencer, source, e_tag, idempotency_key,
+                         image_id, mime_type, width, height, size_bytes, run, search)
+    VALUES (p_organization, p_name, p_event_time, p_sequencer, p_source, p_e_tag, p_marker,
+            p_image_id, p_mime_type, p_width, p_height, p_size_bytes, new_run,
+            array_to_tsvector(p_words))
+    ON CONFLICT (organization, name) DO UPDATE
+        SET event_time = excluded.event_time, sequencer = excluded.sequencer,
+            source = excluded.source, e_tag = excluded.e_tag,
+            idempotency_key = excluded.idempotency_key, image_id = excluded.image_id,
+            mime_type = excluded.mime_type, width = excluded.width, height = excluded.height,
+            size_bytes = excluded.size_bytes, run = excluded.run, search = excluded.search,
+            classification_status = 'pending', classification_label = NULL,
+            classification_score = NULL, classification_model = NULL, classified_at = NULL;
+    RETURN new_run;
+END
+$$;
+
+-- The one row of a name goes, what it knew goes with it, and its tombstone stays.
+CREATE FUNCTION library_remove(
+    p_organization text, p_name text, p_event_time bigint, p_sequencer text, p_source text,
+    p_now bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    marker text;
+BEGIN
+    DELETE FROM uploads WHERE organization = p_organization AND name = p_name
+    RETURNING idempotency_key INTO marker;
+    IF marker IS NOT NULL THEN
+        PERFORM classification_stop(p_organization, p_name, marker, p_now);
+    END IF;
+    INSERT INTO tombstones (organization, name, event_time, sequencer, source, buried_at)
+    VALUES (p_organization, p_name, p_event_time, p_sequencer, p_source, p_now)
+    ON CONFLICT (organization, name) DO UPDATE
+        SET event_time = excluded.event_time, sequencer = excluded.sequencer,
+            source = excluded.source, buried_at = excluded.buried_at;
+END
+$$;
+
+-- The end of an event's delivery: its job, its mark, its history. False: the job is not ours any
+-- more, and the caller rolls back.
+CREATE FUNCTION event_settled(
+    p_event bigint, p_job bigint, p_claim integer, p_organization text, p_entries jsonb,
+    p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT job_finish(p_job, p_claim) THEN
+        RETURN false;
+    END IF;
+    UPDATE object_events SET delivered_at = p_now WHERE id = p_event;
+    PERFORM activity_append(p_organization, p_now, p_entries);
+    RETURN true;
+END
+$$;
+
+-- The guarded write of a result, together with the end of its job. Applies only where the entry
+-- still has the marker and run the result was computed for; otherwise it is dropped, and history
+-- says so instead of telling of a success.
+CREATE FUNCTION classification_apply(
+    p_organization text, p_name text, p_marker text, p_run integer, p_label text,
+    p_score double precision, p_model text, p_words text[], p_now bigint,
+    p_job bigint, p_claim integer, p_entries jsonb,
+    OUT mine boolean, OUT taken boolean
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    mine := job_finish(p_job, p_claim);
+    taken := false;
+    IF NOT mine THEN
+        RETURN;
+    END IF;
+    UPDATE uploads
+    SET classification_status = 'done', classification_label = p_label,
+        classification_score = p_score, classification_model = p_model, classified_at = p_now,
+        search = array_to_tsvector(p_words)
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    taken := FOUND;
+    UPDATE classification_runs
+    SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, finished_at = p_now, error = NULL
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    IF NOT taken THEN
+        p_entries := jsonb_build_array(jsonb_build_object(
+            'subject', 'upload:' || p_name, 'type', 'run_dropped',
+            'data', jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', p_run,
+                                       'reason', 'the entry has moved on')));
+    END IF;
+    PERFORM activity_append(p_organization, p_now, p_entries);
+END
+$$;
+
+-- The end of a run that is for nothing any more. False: the job is not ours.
+CREATE FUNCTION classification_drop(
+    p_organization text, p_name text, p_marker text, p_run integer, p_error jsonb, p_now bigint,
+    p_job bigint, p_claim integer, p_entries jsonb
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT job_finish(p_job, p_claim) THEN
+        RETURN false;
+    END IF;
+    UPDATE classification_runs SET status = 'dropped', finished_at = p_now, error = p_error
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run AND status <> 'done';
+    PERFORM activity_append(p_organization, p_now, p_entries);
+    RETURN true;
+END
+$$;

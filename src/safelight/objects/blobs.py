@@ -6,8 +6,9 @@ row whose state is live has its file, at every moment and after every crash:
 - A put holds its shard's lock shared from before it looks at the file until its rows are committed.
 - A file is removed only under the shard's exclusive lock, after its row was condemned and that was
   committed; the row goes after the file.
-- Before a removal the shard's epoch is raised, and a put's rows are refused when it changed since the
-  put looked: the last statement of a put whose process died, and its lock with it, does no harm.
+- Before a removal the shard's epoch is raised, and a put's rows are refused when it changed since
+  the put looked: so the last statement of a put whose process, and with it its lock, is gone does
+  no harm.
 
 Gap: the locks are the file system's. A volume shared between machines must support flock.
 Every method blocks: run them in threads.
@@ -17,7 +18,7 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -152,8 +153,9 @@ class Blobs:
             hit("objects.unlink")
             self.path(sha256).unlink(missing_ok=True)
 
-    def files(self, shard: str) -> Iterator[Found]:
+    def files(self, shard: str) -> list[Found]:
         """Only what we could have written."""
+        found = []
         for path in (self.root / shard).glob("??/*"):
             if not _NAME.fullmatch(path.name) or self.path(path.name) != path:
                 continue
@@ -161,7 +163,8 @@ class Blobs:
                 status = path.lstat()
             except FileNotFoundError:
                 continue
-            yield Found(path.name, status.st_size, status.st_ctime_ns // 1_000_000)
+            found.append(Found(path.name, status.st_size, status.st_ctime_ns // 1_000_000))
+        return found
 
 
 def _link(source: Path, target: Path) -> bool:

@@ -1,8 +1,8 @@
 """Removes blobs that nothing has referred to for the grace period, and what crashes left behind.
 
 Condemn (committed), then under the shard's exclusive lock: raise its epoch (committed), unlink,
-delete the rows. Killed anywhere, the next run goes on; a put in between brings a condemned blob back
-to life. blobs.py says why the two cannot meet.
+delete the rows. Killed anywhere, the next run goes on; a put brings a condemned blob back to life.
+blobs.py says why the two cannot meet.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ class Collect:
         position, _ = await repo.walk(self._db, "strays") or ("", 0)
         shards = [shard for shard in _SHARDS if shard > position][:_SHARDS_A_RUN]
         for shard in shards:
-            found = await asyncio.to_thread(lambda shard=shard: list(self._blobs.files(shard)))
+            found = await asyncio.to_thread(self._blobs.files, shard)
             strays = await self._strays(found)
             if strays:
                 await reach("objects.condemn_strays")

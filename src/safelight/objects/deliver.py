@@ -10,6 +10,8 @@ from safelight.infra.jobs import Done, Job, Verdict
 from safelight.objects import repo
 from safelight.objects.events import Action, ObjectEvent
 
+_REMEMBERED = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
@@ -30,9 +32,16 @@ class Deliver:
         self._db = db
         self._clock = clock
         self._reactions = reactions
+        self._fresh: dict[int, ObjectEvent] = {}
+
+    def remember(self, event: ObjectEvent) -> None:
+        """Spares reading back what this process has just written; events never change."""
+        if len(self._fresh) < _REMEMBERED:
+            self._fresh[event.id] = event
 
     async def handle(self, job: Job[Delivery]) -> Verdict:
-        event = await repo.event(self._db, job.payload.eventId)
+        event_id = job.payload.eventId
+        event = self._fresh.pop(event_id, None) or await repo.event(self._db, event_id)
         if event is None:
             return Done()
         for react in self._reactions[event.action]:

@@ -3,8 +3,8 @@
 import hashlib
 import os
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from safelight.infra.failpoints import hit
 from safelight.objects.store import CHUNK, ChecksumMismatch
@@ -21,7 +21,7 @@ class Measured:
 
 
 class Receiving:
-    """Bytes on their way into a new file: whole and on disk after `finish`, gone after `discard`."""
+    """Bytes on their way into a new file: on disk after `finish`, gone after `discard`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -94,7 +94,7 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-def _measure(file: BinaryIO) -> Measured:
+def _measure(file: FileIO) -> Measured:
     digest = hashlib.file_digest(file, "sha256")
     return Measured(digest.hexdigest(), file.tell())
 

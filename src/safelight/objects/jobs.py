@@ -1,12 +1,21 @@
 """The store's background work: delivering events, and looking after files and unfinished writes."""
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from safelight.infra.jobs import HOUR, MINUTE, Backoff, Done, Handler, Job, JobKind, Nothing, Schedule
-from safelight.objects.collect import Collect
+from safelight.infra.jobs import (
+    HOUR,
+    MINUTE,
+    Backoff,
+    Done,
+    Handler,
+    Job,
+    JobKind,
+    Nothing,
+    Schedule,
+    Verdict,
+)
 from safelight.objects.deliver import Deliver, Delivery
-from safelight.objects.scrub import Scrub
-from safelight.objects.settle import Settle
 
 DELIVER = JobKind(
     "objects.deliver",
@@ -21,3 +30,22 @@ SETTLE = JobKind("objects.settle", payload=Nothing, limit=1)
 
 KINDS: tuple[JobKind[Any], ...] = (DELIVER, COLLECT, SCRUB, SETTLE)
 SCHEDULES = (Schedule(COLLECT, HOUR), Schedule(SCRUB, HOUR), Schedule(SETTLE, MINUTE))
+
+Upkeep = Callable[[], Awaitable[object]]
+
+
+def handlers(
+    deliver: Deliver, upkeep: Mapping[JobKind[Nothing], Upkeep]
+) -> tuple[Handler[Any], ...]:
+    """A store that needs none of some upkeep has jobs that do nothing."""
+    kept = [_handler(kind, upkeep.get(kind)) for kind in (COLLECT, SCRUB, SETTLE)]
+    return (Handler(DELIVER, deliver.handle), *kept)
+
+
+def _handler(kind: JobKind[Nothing], run: Upkeep | None) -> Handler[Nothing]:
+    async def handle(_: Job[Nothing]) -> Verdict:
+        if run is not None:
+            await run()
+        return Done()
+
+    return Handler(kind, handle)

@@ -5,7 +5,7 @@ job in one transaction. Killed in between, it leaves at most a stray file, which
 """
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from safelight.infra.clock import Clock
@@ -61,7 +61,7 @@ class LocalStore:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
             staged = await self._spool.run(
-                lambda: self._blobs.stage(file.path, file.measured, facts.sha256)
+                self._blobs.stage, file.path, file.measured, facts.sha256
             )
             try:
                 return await self._record(file.path, staged, record)
@@ -81,7 +81,7 @@ class LocalStore:
                     return await record.write(connection, landed)
             except repo.Retake:
                 self._epochs[shard] = await repo.epoch(self._db, shard)
-                written = await self._spool.run(lambda: self._blobs.place(path, what, anew=True))
+                written = await self._spool.run(self._blobs.place, path, what, anew=True)
         raise StoreUnavailable(f"The row of blob {what.sha256} is refused again and again.")
 
     async def delete(self, key: str) -> Written:
@@ -102,7 +102,7 @@ class LocalStore:
         first, end = within(info.size, start, stop)
         return Content(info, first, end, self._chunks(blob, first, end))
 
-    async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> list[Listed]:
+    async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
         return await repo.listed(self._db, prefix, after, limit)
 
     async def _find(self, key: str) -> tuple[ObjectInfo, str]:
@@ -116,7 +116,7 @@ class LocalStore:
         file = self._blobs.open(blob)
         try:
             while start < stop:
-                chunk = await self._spool.run(lambda: os.pread(file, CHUNK, start))
+                chunk = await self._spool.run(os.pread, file, CHUNK, start)
                 if not chunk:
                     raise DamagedObject
                 yield chunk[: stop - start]

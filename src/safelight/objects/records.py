@@ -17,11 +17,8 @@ class PlainPut:
         """Never: whoever puts last, wins."""
 
     async def write(self, connection: Connection, landed: Landed) -> Written:
-        now = self._clock.now_ms()
-        if landed.place is Place.TELLING_BUCKET:
-            return Written(None, now, None)
         await reach("objects.put")
-        return await repo.put(connection, self._key, landed, self._facts, now)
+        return await repo.put(connection, self._key, landed, self._facts, self._clock.now_ms())
 
 
 class PlainDelete:
@@ -30,8 +27,5 @@ class PlainDelete:
         self._clock = clock
 
     async def write(self, connection: Connection, place: Place) -> Written:
-        now = self._clock.now_ms()
-        if place is Place.TELLING_BUCKET:
-            return Written(None, now, None)
         await reach("objects.delete")
-        return await repo.delete(connection, self._key, now)
+        return await repo.delete(connection, self._key, place, self._clock.now_ms())

@@ -1,34 +1,64 @@
 """Which store: one line each, chosen by the scheme of SAFELIGHT_OBJECT_STORE_URL."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.ids import Ids
+from safelight.infra.jobs import JobKind, Nothing
+from safelight.infra.metrics import Metrics
 from safelight.objects.blobs import Blobs
+from safelight.objects.collect import Collect
+from safelight.objects.jobs import COLLECT, SCRUB, SETTLE
 from safelight.objects.local import LocalStore
+from safelight.objects.scrub import Scrub
+from safelight.objects.settle import Settle
 from safelight.objects.store import ObjectStore
 from safelight.settings import Settings
 
-Opener = Callable[[Settings, Database, Clock, Ids], ObjectStore]
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A store, and what has to be done for it now and then."""
+
+    store: ObjectStore
+    upkeep: Mapping[JobKind[Nothing], Callable[[], Awaitable[object]]]
 
 
-def _local(settings: Settings, db: Database, clock: Clock, ids: Ids) -> ObjectStore:
-    return LocalStore(db, Blobs(settings.data_dir.absolute() / "blobs", ids), clock, ids)
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a store stands on."""
+
+    settings: Settings
+    db: Database
+    clock: Clock
+    ids: Ids
+    metrics: Metrics
 
 
-def _s3(settings: Settings, db: Database, clock: Clock, ids: Ids) -> ObjectStore:
+def _local(ground: Ground) -> Opened:
+    db, clock = ground.db, ground.clock
+    blobs = Blobs(ground.settings.data_dir.absolute() / "blobs", ground.ids)
+    collect, scrub = Collect(db, blobs, clock), Scrub(db, blobs, clock, ground.metrics)
+    store = LocalStore(db, blobs, clock, ground.ids)
+    return Opened(store, {COLLECT: collect.run, SCRUB: scrub.run})
+
+
+def _s3(ground: Ground) -> Opened:
     from safelight.objects.s3 import S3Store
     from safelight.objects.s3_url import parse
 
-    url = parse(settings.object_store_url)
-    spool = settings.data_dir.absolute() / "spool"
-    return S3Store(db, url.open(), clock, ids, spool, telling=url.telling)
+    url = parse(ground.settings.object_store_url)
+    spool = ground.settings.data_dir.absolute() / "spool"
+    store = S3Store(ground.db, url.open(), ground.clock, ground.ids, spool, telling=url.telling)
+    settle = Settle(ground.db, store, ground.clock)
+    return Opened(store, {} if url.telling else {SETTLE: settle.run})
 
 
-STORES: dict[str, Opener] = {"local": _local, "s3": _s3}
+STORES: dict[str, Callable[[Ground], Opened]] = {"local": _local, "s3": _s3}
 
 
-def open_store(settings: Settings, db: Database, clock: Clock, ids: Ids) -> ObjectStore:
-    scheme = settings.object_store_url.partition("://")[0]
-    return STORES[scheme](settings, db, clock, ids)
+def open_store(ground: Ground) -> Opened:
+    scheme = ground.settings.object_store_url.partition("://")[0]
+    return STORES[scheme](ground)

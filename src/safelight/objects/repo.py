@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import asyncpg
@@ -34,24 +33,14 @@ class Ticket:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
-    """For whom a delivery job is enqueued already leased."""
-
-    owner: str | None = None
-    length: timedelta | None = None
-
-
 # Objects
 
 
-async def put(
-    connection: Connection, key: str, landed: Landed, facts: Facts, now: int
-) -> Written:
+async def put(connection: Connection, key: str, landed: Landed, facts: Facts, now: int) -> Written:
     organization, name = owner_of(key)
     try:
         row = await connection.fetchrow(
-            "SELECT * FROM object_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
+            "SELECT * FROM object_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             key,
             organization,
             name,
@@ -62,6 +51,7 @@ async def put(
             facts.content_type,
             dict(facts.metadata),
             landed.etag,
+            landed.place is not Place.TELLING_BUCKET,
             now,
         )
     except asyncpg.PostgresError as error:
@@ -69,9 +59,10 @@ async def put(
     return _written(row)
 
 
-async def delete(connection: Connection, key: str, now: int) -> Written:
+async def delete(connection: Connection, key: str, place: Place, now: int) -> Written:
+    tell = place is not Place.TELLING_BUCKET
     row = await connection.fetchrow(
-        "SELECT * FROM object_delete($1, $2, $3, $4)", key, *owner_of(key), now
+        "SELECT * FROM object_delete($1, $2, $3, $4, $5)", key, *owner_of(key), tell, now
     )
     return _written(row)
 
@@ -221,8 +212,8 @@ async def condemn_strays(db: Database, strays: Sequence[tuple[str, int]]) -> Non
     """Gives files that have no row one, so that they are removed like any other condemned blob."""
     await db.execute(
         "INSERT INTO blobs (sha256, size, state) "
-        "SELECT sha256, size, 'condemned' FROM unnest($1::text[], $2::bigint[]) AS s (sha256, size) "
-        "ON CONFLICT DO NOTHING",
+        "SELECT sha256, size, 'condemned' "
+        "FROM unnest($1::text[], $2::bigint[]) AS stray (sha256, size) ON CONFLICT DO NOTHING",
         [sha256 for sha256, _ in strays],
         [size for _, size in strays],
     )

@@ -1,9 +1,9 @@
-"""Any S3-compatible bucket. The bucket is the truth; the database keeps each key's clock and events.
+"""Any S3-compatible bucket. It is the truth; the database keeps each key's clock and events.
 
-A write to a bucket and a transaction cannot be one. So a ticket is committed first; then, holding the
-key's lock in an open transaction, the bucket is written and the transaction (index, event, the
-ticket's end) committed. A ticket that is left over is settled from what the bucket then holds
-(settle.py), so the event comes late, never not at all. A bucket that tells of its own events has
+A write to a bucket and a transaction cannot be one. So a ticket is committed first; then, with the
+key's lock held by an open transaction, the bucket is written and the transaction (index, event,
+the ticket's end) committed. A ticket that is left over is settled from what the bucket then holds
+(settle.py): the event comes late, never not at all. A bucket that tells of its own events has
 neither tickets nor index.
 
 Gap: should the database drop the transaction while bytes travel, another writer of the key may come
@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import obstore
 from obstore.exceptions import BaseError
@@ -49,6 +49,9 @@ from safelight.objects.store import (
     owner_of,
     within,
 )
+
+if TYPE_CHECKING:
+    from obstore import GetOptions
 
 T = TypeVar("T")
 _PROPER = {name.lower(): name for name in METADATA_NAMES}
@@ -124,7 +127,9 @@ class S3Store:
                 yield connection
 
     async def _measured(self, file: OnDisk, expected: str | None) -> Measured:
-        what = file.measured or await self._spool.run(lambda: measure(file.path))
+        what = file.measured
+        if what is None:
+            what = await self._spool.run(measure, file.path)
         what.expect(expected)
         return what
 
@@ -166,7 +171,7 @@ class S3Store:
             Listed(meta["path"], meta["size"], _etag(meta["e_tag"]), _ms(meta)) for meta in page
         ]
 
-    async def _ask(self, key: str, options: Mapping[str, Any]) -> Any:
+    async def _ask(self, key: str, options: "GetOptions") -> Any:
         return await _asked(obstore.get_async(self._bucket, key, options=options))
 
 
@@ -187,7 +192,7 @@ async def _chunks(found: Any) -> AsyncIterator[bytes]:
 
 
 def _info(key: str, found: Any) -> ObjectInfo:
-    attributes = dict(found.attributes)
+    attributes: dict[str, str] = dict(found.attributes)
     content_type = attributes.pop(_CONTENT_TYPE, "application/octet-stream")
     metadata = {_PROPER.get(name, name): _decoded(value) for name, value in attributes.items()}
     meta = found.meta

@@ -38,7 +38,7 @@ class Settle:
         if held is None:
             if indexed:
                 await reach("objects.settle_delete")
-                await repo.delete(connection, key, self._clock.now_ms())
+                await repo.delete(connection, key, Place.BUCKET, self._clock.now_ms())
         elif not (indexed and _same(indexed[0], held)):
             facts = Facts(held.content_type, held.metadata)
             landed = Landed(Place.BUCKET, held.etag, held.size, sha256="")

@@ -3,16 +3,18 @@
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from safelight.infra.failpoints import hit
 from safelight.infra.ids import Ids
 from safelight.objects.files import Measured, Receiving
 from safelight.objects.store import CHUNK, Source
 
+P = ParamSpec("P")
 T = TypeVar("T")
 _THREADS = 8
 
@@ -34,14 +36,17 @@ class Spool:
     def close(self) -> None:
         self._executor.shutdown()
 
-    async def run(self, work: Callable[[], T]) -> T:
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In a thread. Also when cancelled it ends only after the work, which may hold files."""
-        future = asyncio.get_running_loop().run_in_executor(self._executor, work)
+        call = partial(work, *args, **kwargs)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, call)
         try:
             return await asyncio.shield(future)
-        finally:
+        except asyncio.CancelledError:
             while not future.done():
-                await asyncio.wait([future])
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([future])
+            raise
 
     @asynccontextmanager
     async def on_disk(self, source: Source) -> AsyncIterator[OnDisk]:
@@ -59,9 +64,9 @@ class Spool:
         async for chunk in source:
             gathered += chunk
             if len(gathered) >= CHUNK:
-                await self.run(lambda full=gathered: receiving.write(full))
+                await self.run(receiving.write, gathered)
                 gathered = bytearray()
-        return await self.run(lambda: receiving.finish(gathered))
+        return await self.run(receiving.finish, gathered)
 
 
 def discard_drafts(directory: Path, before_ms: int) -> None:

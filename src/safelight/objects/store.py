@@ -2,8 +2,8 @@
 
 Guarantees (tests/objects/test_conformance.py holds each store to them)
 - A key holds one whole object or none: readers see the old bytes or the new, never a mixture.
-- A put that returns has its bytes, metadata and event safe; one that raises has changed nothing that
-  readers can see. Bytes that differ from the expected sha256 are refused.
+- A put that returns has its bytes, metadata and event safe; one that is refused, as bytes are that
+  differ from the expected sha256, has changed nothing.
 - Every put and delete has its event, also when the process dies in between: it is written in the
   same transaction (`local`), or announced before and settled afterwards (`s3`).
 - Times and sequencers of one key's events rise, whatever the clock does.
@@ -12,7 +12,7 @@ Guarantees (tests/objects/test_conformance.py holds each store to them)
 Gap: in a bucket whose notifications are the source of events, they are the bucket's to keep.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -123,7 +123,7 @@ class Landed:
 
 
 class PutRecord(Protocol[R_co]):
-    """The transaction a put ends with: index, event and whatever must be true together with them."""
+    """The transaction a put ends with: index, event, and what must be true together with them."""
 
     async def beaten(self, connection: Connection) -> R_co | None:
         """Asked under the key's lock before bytes replace others. An answer ends the put there."""
@@ -141,9 +141,7 @@ class ObjectStore(Protocol):
     async def put(self, key: str, source: Source, facts: Facts) -> Written:
         """Keys under a reserved prefix can be put too; their events are delivered to nobody."""
 
-    async def put_with(
-        self, key: str, source: Source, facts: Facts, record: PutRecord[R]
-    ) -> R: ...
+    async def put_with(self, key: str, source: Source, facts: Facts, record: PutRecord[R]) -> R: ...
 
     async def head(self, key: str) -> ObjectInfo:
         """Raises `NoSuchObject`."""
@@ -157,7 +155,7 @@ class ObjectStore(Protocol):
 
     async def delete_with(self, key: str, record: DeleteRecord[R]) -> R: ...
 
-    async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> list[Listed]:
+    async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
         """Keys in the order of their UTF-8 bytes. A prefix is empty or ends with a slash."""
 
     async def check(self) -> None:

@@ -159,9 +159,10 @@ async def end_leases(db: Database) -> None:
 
 
 async def note_effects(db: Database) -> None:
-    """Where labourers write: a line per start, per effect, per tick."""
+    """Where labourers write: a line when they are ready, and per start, per effect, per tick."""
+    await db.execute("CREATE TABLE ready (owner text)")
     await db.execute("CREATE TABLE starts (job bigint, attempt int, owner text)")
-    await db.execute("CREATE TABLE effects (job bigint, owner text)")
+    await db.execute("CREATE TABLE effects (job bigint, attempt int, owner text)")
     await db.execute("CREATE TABLE ticks (fired timestamptz, owner text)")
 
 

@@ -49,11 +49,12 @@ async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
         return job.ended(
             await db.fetchval(
                 """
-                INSERT INTO effects (job, owner) SELECT $1, $3 FROM job_finish($1, $2) AS mine
-                WHERE mine RETURNING true
+                INSERT INTO effects (job, attempt, owner)
+                SELECT $1, $3, $4 FROM job_finish($1, $2) AS mine WHERE mine RETURNING true
                 """,
                 job.id,
                 job.claim,
+                job.attempt,
                 owner,
             )
         )
@@ -73,6 +74,7 @@ async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
     await worker.start()
+    await db.execute("INSERT INTO ready (owner) VALUES ($1)", owner)
     await over.wait()
     await worker.stop(1)
     await bus.stop()

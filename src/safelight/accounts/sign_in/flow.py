@@ -131,8 +131,8 @@ class SignIn:
             await repo.end_session(connection, self.credentials.session_digest(old_cookie))
         await reach("sign_in.sweep")
         await repo.sweep(connection, now, now - attempts.WINDOW_MS)
-        await reach("sign_in.add_session")
         key = self.credentials.session_digest(cookie)
+        await reach("sign_in.add_session")
         await repo.add_session(connection, key, user_id, now, now + SESSION_MS)
         return cookie
 

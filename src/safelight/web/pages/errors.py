@@ -38,5 +38,6 @@ def _sign_in_address(request: Request) -> str:
     """A form cannot be sent again after signing in, so only reading comes back."""
     if request.method != "GET" or request.url.path == "/":
         return "/login"
-    here = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    path = quote(request.scope["path"])
+    here = path + (f"?{request.url.query}" if request.url.query else "")
     return f"/login?next={quote(here, safe='/')}"

@@ -1,6 +1,5 @@
 """The first page: who you are here, and how to send the first image."""
 
-
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 

@@ -9,10 +9,10 @@ from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts import repo
 from safelight.accounts.access import Caller
-from safelight.accounts.guard import signed_in
+from safelight.accounts.guard import user_only
 from safelight.accounts.passwords import LEAST_CHARACTERS
 from safelight.accounts.sign_in.flow import SignIn
-from safelight.errors import Forbidden, RateLimited, SafelightError
+from safelight.errors import RateLimited, SafelightError
 from safelight.http.registry import provided
 from safelight.infra.db import Database
 from safelight.settings import Settings
@@ -21,7 +21,7 @@ from safelight.web.session_cookie import set_cookie
 
 router = APIRouter(include_in_schema=False)
 
-User = Annotated[Caller, signed_in()]
+User = Annotated[Caller, user_only()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,6 @@ async def password_page(
     pages: Annotated[Pages, provided(Pages)],
     db: Annotated[Database, provided(Database)],
 ) -> Response:
-    _only_people(caller)
     page = PasswordPage(username=caller.name, has_password=await has_password(db, caller))
     return pages.render(request, page)
 
@@ -57,7 +56,6 @@ async def change_password(
     password: Annotated[str, Form()] = "",
     current: Annotated[str | None, Form()] = None,
 ) -> Response:
-    _only_people(caller)
     address = request.client.host if request.client else None
     try:
         cookie = await flow.change_password(
@@ -78,8 +76,3 @@ async def change_password(
 async def has_password(db: Database, caller: Caller) -> bool:
     user = await repo.user(db, caller.id)
     return user is not None and user.password_hash is not None
-
-
-def _only_people(caller: Caller) -> None:
-    if caller.kind != "user":
-        raise Forbidden("A token has no password.")

@@ -13,7 +13,7 @@ from safelight.accounts.access import Caller
 from safelight.accounts.credentials import Credentials
 from safelight.accounts.guard import COOKIE, open_to_everyone, refuse_foreign_page, signed_in
 from safelight.accounts.origin import local_path
-from safelight.accounts.routes import show_caller
+from safelight.accounts.show import show_caller
 from safelight.accounts.sign_in.flow import DeadLink, SignIn
 from safelight.errors import RateLimited, SafelightError, UnsupportedMediaType
 from safelight.http.registry import provided

@@ -1,0 +1,39 @@
+"""How accounts look on the wire."""
+
+from typing import Any
+
+from safelight.accounts.access import Caller
+from safelight.accounts.repo import Member, Token
+from safelight.infra.clock import iso
+
+
+def show_caller(caller: Caller) -> dict[str, Any]:
+    roles = caller.organizations
+    return {
+        "kind": caller.kind,
+        "id": caller.id,
+        "name": caller.name,
+        "operator": caller.operator,
+        "organizations": [{"id": name, "role": roles[name]} for name in roles],
+    }
+
+
+def show_member(member: Member) -> dict[str, Any]:
+    return {
+        "username": member.username,
+        "role": member.role,
+        "createdAt": iso(member.created_at),
+    }
+
+
+def show_token(token: Token) -> dict[str, Any]:
+    return {
+        "id": token.id,
+        "name": token.name,
+        "role": token.grant.role,
+        "operator": token.grant.operator,
+        "createdBy": token.created_by,
+        "createdAt": iso(token.created_at),
+        "expiresAt": None if token.expires_at is None else iso(token.expires_at),
+        "revokedAt": None if token.revoked_at is None else iso(token.revoked_at),
+    }

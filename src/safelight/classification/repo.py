@@ -1,0 +1,146 @@
+"""Runs and their results. A result is written only where marker and run number still match."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from safelight.infra import activity
+from safelight.infra.activity import Entry
+from safelight.infra.db import Connection, Database
+from safelight.infra.jobs import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Which upload, and which of its runs, a result is for."""
+
+    organization: str
+    name: str
+    idempotency_key: str
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    label: str
+    score: float
+    model: str
+    words: list[str]
+    at: int
+
+
+async def is_current(db: Database, marker: Marker) -> bool:
+    return bool(
+        await db.fetchval(
+            "SELECT true FROM uploads WHERE organization = $1 AND name = $2 "
+            "AND idempotency_key = $3 AND run = $4",
+            marker.organization,
+            marker.name,
+            marker.idempotency_key,
+            marker.run,
+        )
+    )
+
+
+async def apply(
+    connection: Connection | Database, marker: Marker, result: Result, job: Job[Any], entry: Entry
+) -> tuple[bool, bool]:
+    """The guarded write: whether the job was still ours, and whether the result was taken."""
+    row = await connection.fetchrow(
+        "SELECT * FROM classification_apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        marker.organization,
+        marker.name,
+        marker.idempotency_key,
+        marker.run,
+        result.label,
+        result.score,
+        result.model,
+        result.words,
+        result.at,
+        job.id,
+        job.claim,
+        activity.to_json([entry]),
+    )
+    assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
+    return row["mine"], row["taken"]
+
+
+async def drop(
+    db: Database, marker: Marker, reason: str, now: int, job: Job[Any], entry: Entry
+) -> bool:
+    """Ends a run that is for nothing any more; whether the job was still ours."""
+    mine: bool = await db.fetchval(
+        "SELECT classification_drop($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        marker.organization,
+        marker.name,
+        marker.idempotency_key,
+        marker.run,
+        {"code": "DROPPED", "message": reason},
+        now,
+        job.id,
+        job.claim,
+        activity.to_json([entry]),
+    )
+    return mine
+
+
+async def note_failure(
+    connection: Connection,
+    marker: Marker,
+    attempt: int,
+    error: dict[str, str],
+    *,
+    final: bool,
+    now: int,
+) -> bool:
+    """Records a failed attempt; false when the entry has moved on and nobody should be told."""
+    status = "failed" if final else "running"
+    return bool(
+        await connection.fetchval(
+            """
+            WITH run AS (
+                UPDATE classification_runs
+                SET status = $5, attempt = $6, error = $7,
+                    finished_at = CASE WHEN $8 THEN $9::bigint END
+                WHERE organization = $1 AND name = $2 AND idempotency_key = $3 AND run = $4
+                  AND status IN ('pending', 'running', 'failed')
+            )
+            UPDATE uploads SET classification_status = $5
+            WHERE organization = $1 AND name = $2 AND idempotency_key = $3 AND run = $4
+            RETURNING true
+            """,
+            marker.organization,
+            marker.name,
+            marker.idempotency_key,
+            marker.run,
+            status,
+            attempt,
+            error,
+            final,
+            now,
+        )
+    )
+
+
+async def saved_reply(db: Database, marker: Marker) -> dict[str, Any] | None:
+    """What a remote model answered before a crash."""
+    reply: dict[str, Any] | None = await db.fetchval(
+        "SELECT reply FROM classification_runs WHERE organization = $1 AND name = $2 "
+        "AND idempotency_key = $3 AND run = $4",
+        marker.organization,
+        marker.name,
+        marker.idempotency_key,
+        marker.run,
+    )
+    return reply
+
+
+async def save_reply(db: Database, marker: Marker, reply: dict[str, Any]) -> None:
+    await db.execute(
+        "UPDATE classification_runs SET reply = $5 WHERE organization = $1 AND name = $2 "
+        "AND idempotency_key = $3 AND run = $4",
+        marker.organization,
+        marker.name,
+        marker.idempotency_key,
+        marker.run,
+        reply,
+    )

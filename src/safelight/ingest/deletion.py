@@ -1,0 +1,43 @@
+"""Deleting a name: its object goes now, and uploads of it that were received before stay away.
+
+The object's end, its event and the memory of what is still on its way are one transaction.
+"""
+
+from safelight.infra.clock import Clock
+from safelight.infra.db import Connection
+from safelight.infra.failpoints import reach
+from safelight.infra.queue import Queue
+from safelight.ingest import repo
+from safelight.objects.jobs import DELIVER
+from safelight.objects.keys import object_key
+from safelight.objects.store import ObjectStore, Place, Written
+
+
+class Deletion:
+    def __init__(self, store: ObjectStore, queue: Queue, clock: Clock) -> None:
+        self._store = store
+        self._queue = queue
+        self._clock = clock
+
+    async def request(self, organization: str, name: str, actor: dict[str, str]) -> Written:
+        """Whether or not there is such an object: its event says what is true from now on."""
+        record = _Deleting(organization, name, actor, self._clock)
+        written = await self._store.delete_with(object_key(organization, name), record)
+        self._queue.wake(DELIVER)
+        self._queue.bus.announce("activity", organization)
+        return written
+
+
+class _Deleting:
+    def __init__(self, organization: str, name: str, actor: dict[str, str], clock: Clock) -> None:
+        self._organization = organization
+        self._name = name
+        self._actor = actor
+        self._clock = clock
+
+    async def write(self, connection: Connection, place: Place) -> Written:
+        now = self._clock.now_ms()
+        await reach("ingest.delete")
+        return await repo.delete(
+            connection, self._organization, self._name, place, self._actor, now
+        )

@@ -1,0 +1,188 @@
+"""Carries out what order.py decides: one event, one transaction under the name's lock.
+
+Why it is safe to run twice, late or beside itself: the decision is made from rows read after the
+lock was taken, and the writes, the history and the end of the delivery job commit together. The run
+of a marker is started by the same transaction that writes the marker, so neither can exist without
+the other. Starting is strict: what already works for the marker is stopped first, in the queue,
+which outranks our own notes, and a clash fails the attempt so that the retry looks again. Deleting
+is lenient: a run that could not be stopped in time finds no row to write to.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from safelight.infra import activity
+from safelight.infra.bus import Bus
+from safelight.infra.clock import Clock, iso
+from safelight.infra.db import Connection, Database
+from safelight.infra.failpoints import reach
+from safelight.infra.jobs import Done, Job, LeaseLost, Verdict
+from safelight.library import repo
+from safelight.library.entry import BeatenBy, CreateFacts, Entry, Stamp
+from safelight.library.order import (
+    KeepTombstone,
+    MoveTime,
+    Reason,
+    RemoveRow,
+    Skip,
+    StartRun,
+    WriteMarker,
+    decide_create,
+    decide_delete,
+)
+from safelight.library.repo import Look, Present
+from safelight.library.search import words
+from safelight.objects.deliver import Delivery
+from safelight.objects.events import ObjectEvent
+from safelight.objects.keys import split_key
+
+_MOST_DIGITS = 9
+_TOLD = {Reason.STALE, Reason.DUPLICATE, Reason.SUPERSEDED, Reason.SAME_UPLOAD}
+
+
+class Projection:
+    """Reacts to object events. `start_work` wakes workers after a run was enqueued."""
+
+    def __init__(self, db: Database, clock: Clock, bus: Bus, wake_classifier: Any) -> None:
+        self._db = db
+        self._clock = clock
+        self._bus = bus
+        self._wake_classifier = wake_classifier
+
+    async def on_created(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
+        organization, name = split_key(event.key)
+        async with self._db.transaction() as connection:
+            found = await repo.look(connection, organization, name)
+            decision = decide_create(
+                found.entry,
+                found.tombstone,
+                CreateFacts.of(event),
+                found.present.now if found.present else None,
+                found.run,
+            )
+            entry = await self._create(connection, organization, name, event, decision, found)
+            await self._settle(connection, event, job, organization, entry)
+        self._bus.announce("activity", organization)
+        if isinstance(decision, WriteMarker | StartRun):
+            self._wake_classifier()
+        return Done(already=True)
+
+    async def on_deleted(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
+        organization, name = split_key(event.key)
+        async with self._db.transaction() as connection:
+            found = await repo.look(connection, organization, name)
+            decision = decide_delete(
+                found.entry,
+                found.tombstone,
+                Stamp.of(event),
+                found.present.now if found.present else None,
+                built_in=True,
+            )
+            if isinstance(decision, Skip):
+                entry = _dropped(name, event, decision.reason, decision.beaten_by)
+            else:
+                await reach("library.remove")
+                await repo.remove(
+                    connection, organization, name, decision.tombstone.stamp, self._clock.now_ms()
+                )
+                entry = _deleted(name, event, decision)
+            await self._settle(connection, event, job, organization, entry)
+        self._bus.announce("activity", organization)
+        return Done(already=True)
+
+    async def _create(
+        self,
+        connection: Connection,
+        organization: str,
+        name: str,
+        event: ObjectEvent,
+        decision: Skip | MoveTime | WriteMarker | StartRun,
+        found: Look,
+    ) -> activity.Entry:
+        now = self._clock.now_ms()
+        if isinstance(decision, Skip):
+            return _dropped(name, event, decision.reason, decision.beaten_by)
+        if isinstance(decision, MoveTime):
+            await reach("library.move_time")
+            await repo.move_time(connection, organization, name, decision.entry)
+            return _dropped(name, event, decision.reason, decision.beaten_by)
+        if isinstance(decision, StartRun):
+            marker = decision.entry.idempotency_key
+            await reach("library.restart")
+            run = await repo.restart(connection, organization, name, marker, now)
+            return _started(name, decision.entry, run)
+        facts = _facts(found.present, event)
+        replaces = decision.replaces.idempotency_key if decision.replaces else None
+        await reach("library.mark")
+        run = await repo.mark(
+            connection, organization, name, decision.entry, replaces, facts, words(name), now
+        )
+        return _started(name, decision.entry, run)
+
+    async def _settle(
+        self,
+        connection: Connection,
+        event: ObjectEvent,
+        job: Job[Delivery],
+        organization: str,
+        entry: activity.Entry,
+    ) -> None:
+        """Raising rolls back what this attempt wrote: the event is somebody else's by now."""
+        await reach("library.settle")
+        now = self._clock.now_ms()
+        if not await repo.settle(connection, event.id, job, organization, [entry], now):
+            raise LeaseLost
+
+
+def _facts(present: Present | None, event: ObjectEvent) -> dict[str, Any]:
+    metadata = (present.metadata if present else None) or dict(event.metadata or {})
+    return {
+        "image_id": metadata.get("imageId"),
+        "mime_type": present.content_type if present else None,
+        "width": _whole(metadata.get("width")),
+        "height": _whole(metadata.get("height")),
+        "size_bytes": present.size if present else event.size,
+    }
+
+
+def _whole(text: str | None) -> int | None:
+    return (
+        int(text)
+        if text and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+        else None
+    )
+
+
+def _started(name: str, entry: Entry, run: int) -> activity.Entry:
+    return activity.Entry(
+        f"upload:{name}",
+        "classification_workflow_started",
+        {"name": name, "idempotencyKey": entry.idempotency_key, "run": run},
+    )
+
+
+def _dropped(
+    name: str, event: ObjectEvent, reason: Reason, beaten_by: BeatenBy | None
+) -> activity.Entry:
+    data: dict[str, Any] = {
+        "name": name,
+        "eventTime": iso(event.event_time),
+        "reason": reason,
+        "actor": {"type": "event", "name": event.source},
+    }
+    if beaten_by is not None:
+        beaten = asdict(beaten_by)
+        when = beaten["event_time"]
+        data["beatenBy"] = {
+            "eventTime": None if when is None else iso(when),
+            "idempotencyKey": beaten["idempotency_key"],
+        }
+    kind = "classification_workflow_skipped" if reason in _TOLD else "event_dropped"
+    return activity.Entry(f"upload:{name}", kind, data)
+
+
+def _deleted(name: str, event: ObjectEvent, decision: RemoveRow | KeepTombstone) -> activity.Entry:
+    data = {"name": name, "eventTime": iso(event.event_time)}
+    if isinstance(decision, KeepTombstone):
+        data["reason"] = "it had no entry yet"
+    return activity.Entry(f"upload:{name}", "upload_deleted", data)

@@ -1,0 +1,139 @@
+"""The organization's images: list, one, its bytes, its story, and deleting it."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+from starlette.responses import JSONResponse
+
+from safelight.accounts.access import Role
+from safelight.accounts.guard import Access, allow
+from safelight.errors import InvalidRequest, NotFound
+from safelight.http.content import Stored, respond
+from safelight.http.paging import Cursors, PageRequest, page
+from safelight.http.registry import provided
+from safelight.infra import activity
+from safelight.infra.clock import iso
+from safelight.infra.db import Database
+from safelight.ingest.deletion import Deletion
+from safelight.library import repo
+from safelight.library.entry import RunState
+from safelight.library.repo import Filters, Upload
+from safelight.library.search import prefix_query
+from safelight.objects.keys import InvalidKey, InvalidName, object_key
+from safelight.objects.store import ObjectStore
+
+router = APIRouter(tags=["library"], prefix="/api/organizations/{org}/uploads")
+
+Viewer = Annotated[Access, allow(Role.VIEWER)]
+Member = Annotated[Access, allow(Role.MEMBER)]
+Db = Annotated[Database, provided(Database)]
+CursorsDep = Annotated[Cursors, provided(Cursors)]
+
+
+@router.get("", summary="The library, newest first")
+async def uploads(
+    access: Viewer,
+    db: Db,
+    cursors: CursorsDep,
+    wanted: PageRequest,
+    label: Annotated[str | None, Query(max_length=200, description="Exactly this label.")] = None,
+    q: Annotated[str | None, Query(max_length=500, description="Words of name or label.")] = None,
+    status: Annotated[RunState | None, Query(description="Classification status.")] = None,
+) -> dict[str, Any]:
+    limit, cursor = wanted
+    purpose = f"uploads:{access.organization}:{label}:{q}:{status}"
+    before = cursors.read(purpose, cursor)
+    filters = Filters(label, _query(q), status)
+    rows = await repo.page(
+        db, access.organization, filters, (before[0], before[1]) if before else None, limit
+    )
+    return page(rows, limit, show, lambda row: cursors.make(purpose, [row.event_time, row.name]))
+
+
+@router.get("/{name}", summary="One entry")
+async def upload(name: str, access: Viewer, db: Db) -> dict[str, Any]:
+    found = await repo.find(db, access.organization, name)
+    if found is None:
+        raise NotFound(f"There is no image called {name}.")
+    return show(found)
+
+
+@router.get("/{name}/content", summary="The original's bytes", response_class=Response)
+@router.head("/{name}/content", include_in_schema=False)
+async def content(
+    name: str,
+    request: Request,
+    access: Viewer,
+    store: Annotated[ObjectStore, provided(ObjectStore)],
+) -> Response:
+    key = _key(access.organization, name)
+    info = await store.head(key)
+
+    async def read(start: int, stop: int) -> AsyncIterator[bytes]:
+        return (await store.get(key, start, stop)).chunks
+
+    stored = Stored(info.size, info.content_type, info.etag, read, name)
+    return await respond(request, stored)
+
+
+@router.get("/{name}/history", summary="Why this entry is as it is")
+async def history(
+    name: str, access: Viewer, db: Db, cursors: CursorsDep, wanted: PageRequest
+) -> dict[str, Any]:
+    limit, cursor = wanted
+    organization, subject = access.organization, f"upload:{name}"
+    after = (cursors.read(subject, cursor) or [0])[0]
+    rows = await activity.of_subject(db, organization, subject, after=after, limit=limit)
+    if not rows and not await repo.was_ever_seen(db, organization, name):
+        raise NotFound(f"There never was an image called {name}.")
+    return page(rows, limit, lambda row: row.as_history(), lambda r: cursors.make(subject, [r.seq]))
+
+
+@router.delete("/{name}", status_code=202, summary="Delete for good")
+async def delete(
+    name: str,
+    access: Member,
+    db: Db,
+    deletion: Annotated[Deletion, provided(Deletion)],
+) -> Response:
+    """The object goes now, and so does what is still on its way to it; the entry follows."""
+    _key(access.organization, name)
+    if not await repo.was_ever_seen(db, access.organization, name):
+        raise NotFound(f"There is no image called {name}.")
+    await deletion.request(access.organization, name, access.caller.as_actor())
+    return JSONResponse({}, 202)
+
+
+def show(row: Upload) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "eventTime": iso(row.event_time),
+        "idempotencyKey": row.idempotency_key,
+        "classificationLabel": row.classification_label,
+        "classificationScore": row.classification_score,
+        "classifiedAt": None if row.classified_at is None else iso(row.classified_at),
+        "classificationStatus": row.classification_status,
+        "classificationModel": row.classification_model,
+        "imageId": row.image_id,
+        "mimeType": row.mime_type,
+        "width": row.width,
+        "height": row.height,
+        "sizeBytes": row.size_bytes,
+    }
+
+
+def _key(organization: str, name: str) -> str:
+    try:
+        return object_key(organization, name)
+    except (InvalidName, InvalidKey) as error:
+        raise NotFound from error  # no object can have such a name
+
+
+def _query(text: str | None) -> str | None:
+    if text is None:
+        return None
+    query = prefix_query(text)
+    if query is None:
+        raise InvalidRequest("q: give at least one word to look for.")
+    return query

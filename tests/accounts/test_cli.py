@@ -1,0 +1,257 @@
+"""`safelight tokens`, `users` and `organizations`, run in this process on a real database."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+import typer
+
+from accounts.world import HandClock
+from harness import running
+from safelight import __version__
+from safelight.accounts.credentials import Credentials
+from safelight.accounts.first_start import first_start
+from safelight.cli.accounts import parse_duration
+from safelight.cli.main import exit_code, main
+from safelight.errors import (
+    ConfigurationError,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    SafelightError,
+    Unavailable,
+)
+from safelight.infra.clock import SystemClock
+from safelight.infra.db import Database
+from safelight.infra.ids import RandomIds
+from safelight.infra.postgres import NoServer
+from safelight.settings import load
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], database_url: str
+) -> Iterator[Run]:
+    """Runs the command; gives its exit code, output and complaints."""
+    monkeypatch.setenv("SAFELIGHT_DATABASE_URL", database_url)
+
+    def execute(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["safelight", *arguments])
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = int(end.code or 0)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    yield execute
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def set_up(database_url: str) -> None:
+    with_database(database_url, lambda db: first_start(db, load(), HandClock(), RandomIds()))
+
+
+def with_database(url: str, act: Callable[[Database], Any]) -> Any:
+    async def inside() -> Any:
+        db = await Database.open(url, pool_size=2)
+        try:
+            return await act(db)
+        finally:
+            await db.close()
+
+    return asyncio.run(inside())
+
+
+def rows(run: Run, *arguments: str) -> list[dict[str, Any]]:
+    code, out, _ = run(*arguments, "--json")
+    assert code == 0
+    listed: list[dict[str, Any]] = json.loads(out)
+    return listed
+
+
+def caller_of(url: str, secret: str) -> Any:
+    return with_database(url, lambda db: Credentials(db, SystemClock(), "k").of_token(secret))
+
+
+@pytest.mark.usefixtures("set_up")
+def test_tokens(run: Run, database_url: str) -> None:
+    code, out, err = run(
+        "tokens", "create", "--organization", "default", "--role", "member", "--json"
+    )
+    assert (code, err) == (0, "")
+    made = json.loads(out)
+    assert set(made) == {"token"}
+    caller = caller_of(database_url, made["token"])
+    assert caller.organizations == {"default": "member"}
+    [listed] = rows(run, "tokens", "list")
+    assert (listed["role"], listed["createdBy"]) == ("member", "command line")
+    code, out, _ = run("tokens", "revoke", listed["id"])
+    assert (code, out) == (0, f"{listed['id']} is revoked.\n")
+    assert caller_of(database_url, made["token"]) is None
+    assert rows(run, "tokens", "list", "--organization", "elsewhere") == []
+
+
+@pytest.mark.usefixtures("set_up")
+def test_a_token_with_everything(run: Run, database_url: str) -> None:
+    options = ["--organization", "default", "--role", "admin", "--operator"]
+    code, out, _ = run("tokens", "create", *options, "--name", "ci", "--expires", "30d")
+    assert code == 0
+    caller = caller_of(database_url, out.strip())
+    assert (caller.name, caller.operator) == ("ci", True)
+    assert rows(run, "tokens", "list")[0]["expiresAt"] is not None
+
+
+@pytest.mark.usefixtures("set_up")
+def test_users(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAFELIGHT_PUBLIC_URL", "https://images.example.org")
+    code, out, _ = run("users", "create", "bob", "--organization", "default", "--role", "viewer")
+    assert code == 0
+    assert "bob is viewer in default." in out
+    assert re.search(r"^https://images\.example\.org/login\?code=[\w-]{40,}$", out, re.MULTILINE)
+    options = ["--organization", "default", "--role", "admin", "--operator", "--json"]
+    code, out, _ = run("users", "create", "bob", *options)
+    assert code == 0
+    assert json.loads(out)["signInLink"].startswith("https://images.example.org/login?code=")
+    bob, operator = rows(run, "users", "list")
+    assert (bob["username"], bob["organizations"], bob["operator"]) == (
+        "bob",
+        {"default": "admin"},
+        True,
+    )
+    assert operator["username"] == "operator"
+    assert run("users", "revoke", "bob")[:2] == (0, "bob is revoked.\n")
+    bob = rows(run, "users", "list")[0]
+    assert (bob["organizations"], bob["operator"]) == ({}, False)
+    assert bob["revokedAt"] is not None
+
+
+@pytest.mark.usefixtures("set_up")
+def test_organizations(run: Run) -> None:
+    assert run("organizations", "create", "acme")[:2] == (0, "acme is there.\n")
+    assert [row["id"] for row in rows(run, "organizations", "list")] == ["acme", "default"]
+    code, out, _ = run("organizations", "list")
+    assert out.splitlines()[0] == "id\tcreatedAt"
+    assert run("tokens", "create", "--organization", "acme", "--role", "viewer")[0] == 0
+    assert run("organizations", "revoke", "acme")[:2] == (0, "acme is closed.\n")
+    assert rows(run, "tokens", "list")[0]["revokedAt"] is not None
+    assert code == 0
+
+
+@pytest.mark.usefixtures("set_up")
+@pytest.mark.parametrize(
+    ("command", "code", "words"),
+    [
+        ("tokens create --organization nowhere --role viewer", 4, "There is no such organization."),
+        ("tokens revoke tok_none", 4, "There is no such token."),
+        ("users revoke nobody", 4, "There is no such user."),
+        ("organizations create default", 4, "exists already"),
+        ("organizations revoke nowhere", 4, "There is no such organization."),
+        ("organizations create Bad_Name", 2, "lower-case"),
+        ("organizations create public", 2, "reserved"),
+        ("users create Bad --organization default --role viewer", 2, "A username has"),
+        ("users create bob --organization default --role king", 2, "king"),
+        ("tokens create --organization default --role viewer --operator", 2, "has the role admin"),
+        ("tokens create --organization default --role viewer --expires soon", 2, "30d"),
+        ("tokens create --role viewer", 2, "--organization"),
+        ("tokens", 2, ""),
+        ("nonsense", 2, "nonsense"),
+    ],
+)
+def test_refusals_are_one_plain_sentence(run: Run, command: str, code: int, words: str) -> None:
+    got, _, complaint = run(*command.split())
+    assert got == code
+    assert words in " ".join(complaint.replace("│", " ").split())
+    assert "Traceback" not in complaint
+
+
+def test_an_empty_database_says_what_to_do(run: Run) -> None:
+    code, _, complaint = run("tokens", "list")
+    assert (code, complaint) == (
+        2,
+        "This database is still empty. Start `safelight serve` once, then try again.\n",
+    )
+
+
+def test_a_database_that_is_away(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAFELIGHT_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")
+    code, _, complaint = run("users", "list")
+    assert code == 3
+    assert complaint.startswith("The database cannot be reached")
+
+
+def test_a_data_directory_that_is_not_there(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SAFELIGHT_DATABASE_URL")
+    missing = tmp_path / "missing"
+    code, _, complaint = run("users", "list", "--data-dir", str(missing))
+    assert code == 2
+    assert "There is no data directory" in complaint
+    assert not missing.exists(), "looking makes nothing"
+
+
+def test_version(run: Run) -> None:
+    assert run("--version") == (0, f"safelight {__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("2w", 1_209_600)]
+)
+def test_durations(text: str, seconds: int) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "d", "30", "0d", "-1d", "1.5h", "30 d", "1y", "9999999d"])
+def test_bad_durations(text: str) -> None:
+    with pytest.raises(typer.BadParameter):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (ConfigurationError(), 2),
+        (InvalidRequest(), 2),
+        (Unavailable(), 3),
+        (NoServer(), 3),
+        (Forbidden(), 4),
+        (Conflict(), 4),
+        (SafelightError(), 1),
+    ],
+)
+def test_exit_codes(error: SafelightError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+@pytest.mark.process
+def test_beside_a_running_server(tmp_path: Path) -> None:
+    from conftest import reachable
+
+    data_dir = reachable(tmp_path) / "data"
+    with running(data_dir) as server:
+        command = [sys.executable, "-m", "safelight", "tokens", "create", "--json"]
+        options = ["--organization", "default", "--role", "viewer", "--data-dir", str(data_dir)]
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+        token = json.loads(done.stdout)["token"]
+        me = httpx.get(f"{server.url}/api/me", headers={"authorization": f"Bearer {token}"})
+        assert me.json()["organizations"] == [{"id": "default", "role": "viewer"}]
+        [link] = re.findall(r"http\S+/login\?code=\S+", "\n".join(server.lines))
+        with httpx.Client(follow_redirects=True) as browser:
+            home = browser.get(link, headers={"accept": "text/html"})
+            assert "Hello, operator" in home.text
+            assert f"{server.url}/api/upload" in home.text
+        assert token not in "\n".join(server.lines)
+        assert link.partition("=")[2] not in "\n".join(map(str, server.log()))

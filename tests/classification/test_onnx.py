@@ -1,0 +1,131 @@
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from accounts.world import HandClock
+from classification.images import encoded, plain
+from classification.small_model import FRUIT, write
+from safelight.classification import onnx
+from safelight.classification.base import ModelError
+from safelight.classification.declared import PRESETS, Declared, parse
+from safelight.classification.local import LocalClassifier
+from safelight.errors import ConfigurationError
+from safelight.settings import Settings
+
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "resnet": ("resnet", {}),
+    "tensorflow": ("tensorflow", {}),
+    "bytes": ("raw", {"kind": "uint8"}),
+    "half": ("resnet", {"kind": "float16"}),
+    "blue first": (
+        json.dumps({"channels": "bgr", "scale": 1, "mean": [104, 117, 123], "std": [1, 1, 1]}),
+        {},
+    ),
+    "other size": (json.dumps({"size": 96, "crop": 1, "layout": "nhwc"}), {}),
+    "probabilities": (json.dumps({"output": "probabilities"}), {}),
+    "background": ("resnet", {"background": True}),
+}
+
+
+def classifier(path: Path, preprocessing: str = "resnet") -> LocalClassifier:
+    settings = Settings(classifier="onnx", onnx_model=path, onnx_preprocessing=preprocessing)
+    return onnx.build(settings, HandClock())
+
+
+def opened(path: Path, preprocessing: str = "resnet") -> LocalClassifier:
+    made = classifier(path, preprocessing)
+    asyncio.run(made.open())
+    return made
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_network_sees_what_its_preprocessing_declares(tmp_path: Path, variant: str) -> None:
+    preprocessing, options = VARIANTS[variant]
+    path = write(tmp_path / "fruit.onnx", parse(preprocessing), **options)
+    model = opened(path, preprocessing)
+    for label, (_index, colour) in FRUIT.items():
+        found = model.predict(encoded(Image.new("RGB", (300, 200), colour), "PNG"))
+        assert found.label == label
+        assert 0.16 < found.score <= 1
+        assert found.embedding is None
+
+
+def test_the_model_goes_by_its_file_and_its_hash(tmp_path: Path) -> None:
+    path = write(tmp_path / "fruit-v2.onnx", Declared())
+    model = opened(path)
+    assert model.name == "onnx"
+    assert model.model == "fruit-v2"
+    assert model.model_hash == hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_middle_of_the_image_is_what_counts(tmp_path: Path) -> None:
+    model = opened(write(tmp_path / "fruit.onnx", Declared()))
+    image = Image.new("RGB", (900, 300), FRUIT["STRAWBERRY"][1])
+    image.paste(FRUIT["LEMON"][1], (300, 0, 600, 300))
+    assert model.predict(encoded(image, "JPEG", quality=95)).label == "LEMON"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("resnet50", "JSON"),
+        ('{"size": 0}', "size"),
+        ('{"mean": [1, 2]}', "mean"),
+        ('{"std": [0, 1, 1]}', "std"),
+        ('{"layout": "chwn"}', "layout"),
+        ('{"sise": 224}', "sise"),
+        ("[]", "object"),
+        ("", "JSON"),
+    ],
+)
+def test_a_declaration_that_makes_no_sense_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason) as refusal:
+        parse(text)
+    assert "docs/classifiers.md" in refusal.value.message
+
+
+def test_what_is_not_declared_is_as_for_resnet() -> None:
+    assert parse("{}") == PRESETS["resnet"]
+    assert parse('{"size": 256}').mean == PRESETS["resnet"].mean
+
+
+@pytest.mark.parametrize(
+    ("declared", "options", "preprocessing", "reason"),
+    [
+        (Declared(), {}, "tensorflow", "layout"),
+        (Declared(size=96), {}, "resnet", "size"),
+        (Declared(), {"kind": "uint8"}, "resnet", "bytes"),
+        (Declared(), {"classes": 960}, "resnet", "1000"),
+    ],
+)
+def test_a_model_that_contradicts_its_declaration_stops_the_start(
+    tmp_path: Path, declared: Declared, options: dict[str, Any], preprocessing: str, reason: str
+) -> None:
+    path = write(tmp_path / "fruit.onnx", declared, **options)
+    with pytest.raises(ConfigurationError, match=reason):
+        opened(path, preprocessing)
+
+
+@pytest.mark.parametrize("content", [b"", b"not a model", b"\x08\x08" * 50])
+def test_a_file_that_is_no_model_stops_the_start(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "broken.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match="SAFELIGHT_ONNX_MODEL"):
+        opened(path)
+
+
+def test_a_missing_file_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="SAFELIGHT_ONNX_MODEL"):
+        opened(tmp_path / "nowhere.onnx")
+
+
+def test_scores_that_are_no_numbers_are_the_models_fault(tmp_path: Path) -> None:
+    declared = Declared(scale=1e36, mean=(0, 0, 0), std=(1, 1, 1))
+    model = opened(write(tmp_path / "fruit.onnx", Declared()), declared.model_dump_json())
+    with pytest.raises(ModelError, match="usable scores"):
+        model.predict(plain("red"))

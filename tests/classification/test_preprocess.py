@@ -1,0 +1,214 @@
+"""What reaches a model, and the thumbnail, whatever the image was stored as."""
+
+import threading
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from classification.images import (
+    FORMATS,
+    TRANSPOSED,
+    encoded,
+    four_colours,
+    grainy,
+    gray16,
+    opened,
+    photo,
+    plain,
+    turned,
+)
+from safelight.classification import preprocess
+from safelight.classification.preprocess import Decoder, centre, fit
+
+RED, LIME, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
+
+
+@pytest.fixture
+def decoder() -> Decoder:
+    return Decoder(100_000_000)
+
+
+def square(decoder: Decoder, data: bytes) -> NDArray[np.uint8]:
+    with decoder.decoded(data) as picture:
+        return picture.square(224, 0.875, Image.Resampling.BICUBIC)
+
+
+def thumbnail(decoder: Decoder, data: bytes) -> Image.Image:
+    with decoder.decoded(data) as picture:
+        small = opened(picture.thumbnail())
+    assert small.format == "WEBP"
+    return small
+
+
+def near(found: Any, wanted: tuple[int, ...], tolerance: int = 12) -> bool:
+    return bool(np.abs(np.asarray(found, int)[:3] - wanted).max() <= tolerance)
+
+
+def corners(image: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
+    rows, columns = image.shape[:2]
+    return [image[rows * y // 8, columns * x // 8] for y, x in ((1, 1), (1, 7), (7, 1), (7, 7))]
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+@pytest.mark.parametrize("orientation", TRANSPOSED)
+def test_pixels_and_thumbnail_are_upright(decoder: Decoder, orientation: int, kind: str) -> None:
+    data = turned(four_colours(), orientation, kind)
+    small = thumbnail(decoder, data)
+    assert small.size == (512, 341)
+    for image in (square(decoder, data), np.asarray(small.convert("RGB"))):
+        found = corners(image)
+        assert all(near(*pair, 40) for pair in zip(found, (RED, LIME, BLUE, WHITE), strict=True))
+
+
+def test_an_avif_is_turned_as_its_own_boxes_say(decoder: Decoder) -> None:
+    assert thumbnail(decoder, turned(four_colours(), 6, "AVIF")).size == (512, 341)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_accepted_format_gives_the_same_pixels(decoder: Decoder, kind: str) -> None:
+    image = opened(photo("coffee"))
+    wanted = square(decoder, encoded(image, "PNG")).astype(int)
+    assert np.abs(square(decoder, encoded(image, kind)) - wanted).mean() < 10
+
+
+@pytest.mark.parametrize("size", [(1031, 1039), (1999, 1333)])
+def test_a_scaled_decode_shows_what_a_full_one_shows(
+    decoder: Decoder, size: tuple[int, int]
+) -> None:
+    data = encoded(grainy(opened(photo("coffee")).resize(size)), "JPEG", quality=95)
+    whole = square(decoder, encoded(opened(data), "PNG", compress_level=0))
+    # Half a pixel beside, which odd sizes invite, would give more than 1.
+    assert np.abs(square(decoder, data).astype(int) - whole).mean() < 0.7
+
+
+def test_a_jpeg_with_further_pictures_behind_it_is_scaled_too(decoder: Decoder) -> None:
+    image = opened(photo("coffee")).resize((2400, 1600))
+    data = encoded(image, "MPO", save_all=True, append_images=[image.resize((60, 40))])
+    with decoder.decoded(data) as picture:
+        assert picture.scale == 0.5
+        assert picture.size == (2400, 1600)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr"])
+def test_every_mode_comes_out_as_the_same_colour(decoder: Decoder, mode: str) -> None:
+    colour = WHITE if mode == "1" else (200, 200, 200)
+    image = Image.new("RGB", (300, 200), colour).convert(mode)
+    kind = "JPEG" if mode in {"CMYK", "YCbCr"} else "PNG"
+    found = square(decoder, encoded(image, kind))
+    assert found.shape == (224, 224, 3)
+    assert near(found.mean((0, 1)), colour, 3)
+
+
+def test_sixteen_bit_gray_keeps_its_shades(decoder: Decoder) -> None:
+    image = opened(photo("cat")).convert("L")
+    found = square(decoder, gray16(image)).astype(int)
+    assert np.abs(found - square(decoder, encoded(image, "PNG"))).max() <= 1
+
+
+@pytest.mark.parametrize("kind", ["PNG", "WEBP", "AVIF"])
+def test_what_is_see_through_is_white_to_a_model_and_stays_so_in_a_thumbnail(
+    decoder: Decoder, kind: str
+) -> None:
+    data = encoded(Image.new("RGBA", (300, 200), (255, 0, 0, 0)), kind)
+    assert near(square(decoder, data).mean((0, 1)), WHITE, 2)
+    assert thumbnail(decoder, data).getpixel((5, 5))[3] == 0  # type: ignore[index] # RGBA: a tuple
+
+
+@pytest.mark.parametrize("kind", ["PNG", "GIF"])
+def test_a_palette_may_be_see_through(decoder: Decoder, kind: str) -> None:
+    image = four_colours().quantize(4)
+    clear = image.getpixel((10, 10))
+    data = encoded(image, kind, transparency=clear)
+    assert near(corners(square(decoder, data))[0], WHITE)
+    assert near(corners(square(decoder, data))[1], LIME, 30)
+
+
+def test_a_palette_may_be_see_through_by_degrees(decoder: Decoder) -> None:
+    data = encoded(four_colours().quantize(4), "PNG", transparency=bytes([128] * 4))
+    assert near(square(decoder, data)[20, 200], (127, 255, 127), 30)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "WEBP", "PNG", "AVIF"])
+def test_of_an_animation_the_first_frame_counts(decoder: Decoder, kind: str) -> None:
+    frames = [Image.new("RGB", (300, 200), colour) for colour in ("red", "lime", "blue")]
+    data = encoded(frames[0], kind, save_all=True, append_images=frames[1:])
+    assert near(square(decoder, data).mean((0, 1)), RED)
+
+
+def test_a_broken_note_on_orientation_is_ignored(decoder: Decoder) -> None:
+    data = encoded(four_colours(), "JPEG", exif=b"Exif\0\0II*\0\x08\0\0\0\xff\xff\x12\x01")
+    assert near(corners(square(decoder, data))[0], RED, 40)
+
+
+@pytest.mark.parametrize(
+    ("size", "side", "wanted"),
+    [
+        ((600, 400), 512, (512, 341)),
+        ((400, 600), 512, (341, 512)),
+        ((100, 50), 512, (100, 50)),
+        ((20000, 1), 512, (512, 1)),
+        ((1, 1), 512, (1, 1)),
+    ],
+)
+def test_a_thumbnail_fits_and_is_never_enlarged(
+    size: tuple[int, int], side: int, wanted: tuple[int, int]
+) -> None:
+    assert fit(size, side) == wanted
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20000, 1), (1, 20000), (7, 5), (224, 224), (4000, 3000)])
+def test_the_middle_lies_inside_and_has_a_pixel(size: tuple[int, int]) -> None:
+    left, top, right, bottom = centre(size, 0.875)
+    assert 0 <= left < right <= size[0]
+    assert 0 <= top < bottom <= size[1]
+    assert right - left == bottom - top
+
+
+@pytest.mark.parametrize("size", [(1, 1), (20000, 1), (1, 20000), (3, 2)])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF"])
+def test_odd_shapes_are_images_too(decoder: Decoder, size: tuple[int, int], kind: str) -> None:
+    data = plain("red", size, kind)
+    assert near(square(decoder, data).mean((0, 1)), RED)
+    assert max(thumbnail(decoder, data).size) <= 512
+
+
+def test_a_colour_profile_goes_along_unless_it_is_large(decoder: Decoder) -> None:
+    image = four_colours()
+    small = thumbnail(decoder, encoded(image, "JPEG", icc_profile=b"p" * 600))
+    assert small.info["icc_profile"] == b"p" * 600
+    assert (
+        "icc_profile"
+        not in thumbnail(decoder, encoded(image, "JPEG", icc_profile=b"p" * 60_000)).info
+    )
+
+
+def test_one_large_image_is_held_at_a_time(
+    decoder: Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preprocess, "LARGE_PIXELS", 10_000)
+    small, large = plain("red", (50, 50)), plain("red", (400, 400))
+    done = threading.Event()
+
+    def other() -> None:
+        square(decoder, large)
+        done.set()
+
+    with decoder.decoded(large):
+        thread = threading.Thread(target=other)
+        thread.start()
+        square(decoder, small)
+        assert not done.wait(0.2)
+    assert done.wait(20)
+    thread.join()
+
+
+def test_pillow_keeps_quiet_about_what_we_handle(decoder: Decoder) -> None:
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        Decoder(100_000_000)
+        square(decoder, encoded(four_colours().quantize(4), "PNG", transparency=b"\x80\x80\x80"))
+    assert heard == []

@@ -1,0 +1,144 @@
+"""Who holds a job, and what somebody who no longer does can still do: nothing."""
+
+import asyncio
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+import structlog
+
+from infra.queue.crew import (
+    Starts,
+    a_queue,
+    add_many,
+    crew,
+    end_leases,
+    nothing_left,
+    rows,
+    until,
+)
+from safelight.infra import queue_repo
+from safelight.infra.db import Database
+from safelight.infra.jobs import Again, Done, Failure, Job, JobId, Verdict
+from safelight.infra.queue_slots import Opening
+
+LEASE = 0.6
+
+
+async def test_a_slow_live_job_runs_once(database: Database) -> None:
+    async def sleepy(job: Job[object]) -> Verdict:
+        if job.raw["n"] == 1:
+            await asyncio.sleep(LEASE * 2.5)
+        else:
+            await asyncio.to_thread(time.sleep, LEASE * 2.5)
+        return Done()
+
+    first, second = Starts(sleepy), Starts(sleepy)
+    async with crew(database, first, lease=LEASE), crew(database, second, lease=LEASE):
+        await add_many(database, 2)
+        await until(lambda: nothing_left(database))
+    assert sorted(first.numbers + second.numbers) == [1, 2]
+
+
+async def test_a_blocked_loop_loses_its_job_and_says_so(database: Database) -> None:
+    def blocked_worker(ready: threading.Event, over: threading.Event) -> None:
+        async def block(_: Job[object]) -> Verdict:
+            time.sleep(LEASE * 3)  # noqa: ASYNC251 - the mistake under test
+            return Done()
+
+        async def live() -> None:
+            own = await Database.open(database.url, pool_size=3)
+            async with crew(own, block, lease=LEASE) as blocked:
+                await add_many(own, 1)
+                blocked.queue.bus.announce("jobs", "test.work")
+                await until(lambda: blocked.worker._running)
+                ready.set()
+                while not over.is_set():
+                    await asyncio.sleep(0.05)
+            own.terminate()
+
+        asyncio.run(live())
+
+    ready, over = threading.Event(), threading.Event()
+    with structlog.testing.capture_logs() as logs:
+        thread = threading.Thread(target=blocked_worker, args=(ready, over))
+        thread.start()
+        await asyncio.to_thread(ready.wait)
+        taken_over = Starts()
+        async with crew(database, taken_over, lease=LEASE):
+            await until(lambda: taken_over.seen)
+            await until(lambda: "job.lost" in [line["event"] for line in logs])
+            assert await nothing_left(database)
+        over.set()
+        await asyncio.to_thread(thread.join)
+    assert [job.attempt for _, _, job in taken_over.seen] == [2]
+    [shout] = [line for line in logs if line["event"] == "loop.blocked"]
+    assert "time.sleep(LEASE * 3)" in shout["at"]
+    assert "loop.unblocked" in [line["event"] for line in logs]
+
+
+@pytest.fixture
+async def zombie(database: Database) -> Job[object]:
+    """Holds a claim on a job that somebody else has claimed since."""
+    queue = a_queue(database)
+    await add_many(database, 1)
+    [first] = await claim(database, queue.owner)
+    await end_leases(database)
+    await queue_repo.tend(database, ["test.work"], "here", [])
+    [second] = await claim(database, "somebody-else")
+    assert (first.id, first.claim, second.claim) == (second.id, 1, 2)
+    return first
+
+
+async def claim(db: Database, owner: str) -> list[Job[object]]:
+    kind = a_queue(db).kinds["test.work"]
+    found = await queue_repo.claim(
+        db, [Opening("test.work", 10, "")], "here", owner, timedelta(seconds=10)
+    )
+    return [
+        Job(JobId(row["id"]), kind, row["organization"], row["payload"], row["claim"], row["attempts"])
+        for row in found
+    ]
+
+
+async def test_a_zombie_changes_nothing(database: Database, zombie: Job[object]) -> None:
+    before = await rows(database)
+    again = Again(0.0, Failure("X", "y"))
+    assert await queue_repo.finish(database, [zombie]) == set()
+    assert await queue_repo.put_back(database, [(zombie, again)]) == set()
+    assert await queue_repo.put_back(database, [(zombie, Again(0.0, None))]) == set()
+    assert not await database.fetchval("SELECT job_finish($1, $2)", zombie.id, zombie.claim)
+    await queue_repo.renew(database, [zombie], timedelta(hours=1))
+    async with database.transaction() as connection:
+        assert not await queue_repo.bury(connection, zombie, Failure("X", "y"))
+    assert await rows(database) == before
+
+
+async def test_an_expired_lease_is_lost_even_before_somebody_takes_over(database: Database) -> None:
+    await add_many(database, 1)
+    [held] = await claim(database, "sleeper")
+    await end_leases(database)
+    await queue_repo.tend(database, ["test.work"], "here", [])
+    assert not await database.fetchval("SELECT job_finish($1, $2)", held.id, held.claim)
+
+
+async def test_an_expired_lease_nobody_noticed_can_still_be_renewed(database: Database) -> None:
+    await add_many(database, 1)
+    [held] = await claim(database, "sleeper")
+    await end_leases(database)
+    await queue_repo.renew(database, [held], timedelta(hours=1))
+    await queue_repo.tend(database, ["test.work"], "here", [])
+    [row] = await rows(database)
+    assert (row["status"], row["claim"]) == ("running", 1)
+
+
+async def test_renewing_does_not_wait_for_a_job_that_is_ending(database: Database) -> None:
+    await add_many(database, 2)
+    ending, other = await claim(database, "worker")
+    async with database.transaction() as connection:
+        assert await connection.fetchval("SELECT job_finish($1, $2)", ending.id, ending.claim)
+        renewal = queue_repo.renew(database, [ending, other], timedelta(hours=1))
+        await asyncio.wait_for(renewal, 5)
+    [row] = await rows(database)
+    assert row["lease_until"] - row["created_at"] > timedelta(minutes=30)

@@ -1,0 +1,74 @@
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from conftest import _clone as clone
+from conftest import with_database
+from objects.stores import Bucket, Local, Watch, make_bucket, s3_server
+
+from safelight.infra.db import Database
+from safelight.objects.store import ObjectStore
+
+_numbers = count(1)
+# Cloning a database for every test would take most of the time.
+_EMPTY = """
+DELETE FROM jobs; DELETE FROM blob_pins; DELETE FROM objects; DELETE FROM blobs;
+DELETE FROM object_events; DELETE FROM object_outbox; DELETE FROM blob_walks; DELETE FROM activity;
+UPDATE blob_epochs SET epoch = 0 WHERE epoch <> 0;
+"""
+
+
+@pytest.fixture(scope="session")
+def shared_url(postgres_url: str) -> str:
+    asyncio.run(clone(postgres_url, "objects"))
+    return with_database(postgres_url, "objects")
+
+
+@pytest.fixture
+def database_url(shared_url: str) -> str:
+    return shared_url
+
+
+@pytest.fixture
+async def database(database_url: str) -> AsyncIterator[Database]:
+    db = await Database.open(database_url, pool_size=10)
+    await db.execute(_EMPTY)
+    yield db
+    db.terminate()
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(s3: str) -> Bucket:
+    return make_bucket(s3, f"bucket-{next(_numbers)}")
+
+
+@pytest.fixture
+async def local(database: Database, tmp_path: Path) -> AsyncIterator[Local]:
+    found = Local(database, tmp_path / "blobs")
+    yield found
+    await found.check()
+    await found.store.close()
+
+
+@pytest.fixture(params=["local", "s3", "s3-telling"])
+async def store(
+    request: pytest.FixtureRequest, database: Database, tmp_path: Path, bucket: Bucket
+) -> AsyncIterator[ObjectStore]:
+    if request.param == "local":
+        local = Local(database, tmp_path / "blobs")
+        yield local.store
+        await local.check()
+        await local.store.close()
+    else:
+        told = {"events": "bucket"} if request.param == "s3-telling" else {}
+        made = bucket.store(database, tmp_path / "spool", Watch(), **told)
+        yield made
+        await made.close()

@@ -1,0 +1,122 @@
+"""Stores to test with, and what is true of them beside what they say."""
+
+import hashlib
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+from safelight.infra.clock import SystemClock
+from safelight.infra.db import Database
+from safelight.infra.ids import RandomIds
+from safelight.objects.blobs import Blobs
+from safelight.objects.local import LocalStore
+from safelight.objects.s3 import S3Store
+from safelight.objects.s3_url import parse
+
+CREDENTIALS = "access_key_id=key&secret_access_key=secret&region=us-east-1"
+
+
+class Watch(SystemClock):
+    """A clock that shows what it is told to; without that, the time."""
+
+    def __init__(self, ms: int | None = None) -> None:
+        self.ms = ms
+
+    def now_ms(self) -> int:
+        return super().now_ms() if self.ms is None else self.ms
+
+
+@dataclass
+class Local:
+    """A built-in store and what lies beneath it."""
+
+    db: Database
+    root: Path
+    clock: Watch = field(default_factory=Watch)
+
+    def __post_init__(self) -> None:
+        self.blobs = Blobs(self.root, RandomIds())
+        self.store = LocalStore(self.db, self.blobs, self.clock, RandomIds())
+
+    def files(self) -> dict[str, bytes]:
+        """Every file that looks like a blob."""
+        found = (path for path in self.root.glob("??/??/*"))
+        return {path.name: path.read_bytes() for path in found}
+
+    def drafts(self) -> list[Path]:
+        return list((self.root / "drafts").iterdir())
+
+    async def check(self) -> None:
+        """What must hold at any moment: every row has its file, and the file is what it says."""
+        files = self.files()
+        assert {name: digest(content) for name, content in files.items()} == {n: n for n in files}
+        live = await self.db.fetch("SELECT sha256, size FROM blobs WHERE state = 'live'")
+        assert {row["sha256"]: row["size"] for row in live}.items() <= {
+            name: len(content) for name, content in files.items()
+        }.items()
+        dangling = await self.db.fetch(
+            "SELECT blob FROM blob_references JOIN blobs ON sha256 = blob WHERE state <> 'live'"
+        )
+        assert dangling == []
+
+
+@dataclass
+class Bucket:
+    server: str
+    name: str
+    client: Any
+
+    def url(self, **parameters: str) -> str:
+        more = "".join(f"&{key}={value}" for key, value in parameters.items())
+        return f"s3://{self.name}?endpoint={self.server}&{CREDENTIALS}{more}"
+
+    def store(self, db: Database, spool: Path, clock: Watch, **parameters: str) -> S3Store:
+        url = parse(self.url(**parameters))
+        return S3Store(db, url.open(), clock, RandomIds(), spool, telling=url.telling)
+
+    def keys(self) -> list[str]:
+        found = self.client.list_objects_v2(Bucket=self.name).get("Contents", [])
+        return [entry["Key"] for entry in found]
+
+
+@contextmanager
+def s3_server() -> Iterator[str]:
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+def make_bucket(server: str, name: str) -> Bucket:
+    client = boto3.client(
+        "s3", endpoint_url=server, region_name="us-east-1",
+        aws_access_key_id="key", aws_secret_access_key="secret",
+    )  # fmt: skip
+    client.create_bucket(Bucket=name)
+    return Bucket(server, name, client)
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+async def stream(*chunks: bytes) -> AsyncIterator[bytes]:
+    for chunk in chunks:
+        yield chunk
+
+
+async def events(db: Database) -> list[tuple[str, str, int]]:
+    """What was told, in the order of the sequencers."""
+    rows = await db.fetch("SELECT action, key, event_time FROM object_events ORDER BY sequencer")
+    return [tuple(row) for row in rows]
+
+
+async def deliveries(db: Database) -> list[dict[str, Any]]:
+    rows = await db.fetch("SELECT payload FROM jobs WHERE kind = 'objects.deliver' ORDER BY id")
+    return [row["payload"] for row in rows]

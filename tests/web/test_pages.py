@@ -1,0 +1,314 @@
+"""The pages as a browser without scripts meets them."""
+
+import html
+import re
+from typing import Annotated
+
+import httpx
+import pytest
+
+from accounts.world import PASSWORD, World
+from safelight.accounts.access import Role
+from safelight.accounts.guard import COOKIE, Access, allow
+from safelight.accounts.sign_in.flow import make_link
+from safelight.settings import load
+
+
+@pytest.fixture
+async def world(world: World) -> World:
+    await world.organization("default", "acme")
+    await world.user("ada", {"default": Role.ADMIN, "acme": Role.VIEWER}, operator=True)
+    await world.user("vera", {"acme": Role.VIEWER})
+    await world.user("new", {"default": Role.MEMBER}, password=None)
+    return world
+
+
+def text(response: httpx.Response) -> str:
+    return html.unescape(response.text)
+
+
+def set_cookies(response: httpx.Response) -> str:
+    return str(response.headers.get("set-cookie", ""))
+
+
+async def link(world: World, name: str) -> str:
+    user_id = await world.db.fetchval("SELECT id FROM users WHERE username = $1", name)
+    return await make_link(world.db, world.clock, world.ids, user_id)
+
+
+async def test_signed_out_leads_to_the_form_and_back(world: World) -> None:
+    async with world.browser() as client:
+        response = await client.get("/account/password?x=1&y=ä")
+        assert response.status_code == 303
+        form = await client.get(response.headers["location"])
+        assert form.status_code == 200
+        assert 'name="next" value="/account/password?x=1&amp;y=%C3%A4"' in form.text
+        assert (await client.get("/")).headers["location"] == "/login"
+
+
+async def test_a_form_sends_the_browser_in(world: World) -> None:
+    async with world.browser() as client:
+        given = {"username": " Ada ", "password": PASSWORD, "next": "/account/password"}
+        response = await client.post("/login", data=given)
+        assert (response.status_code, response.headers["location"]) == (303, "/account/password")
+        cookie = set_cookies(response)
+        for part in ("HttpOnly", "SameSite=lax", "Max-Age=2592000", "Path=/"):
+            assert part in cookie
+        assert "Secure" not in cookie
+        page = await client.get("/")
+        assert page.status_code == 200
+        assert "Hello, ada" in text(page)
+        assert f"{COOKIE}={client.cookies[COOKIE]}" in set_cookies(page), "slides with every page"
+
+
+async def test_the_cookie_is_secure_where_the_address_is(world: World) -> None:
+    world.registry.add(load({"public_url": "https://images.example.org"}))
+    async with world.browser() as client:
+        response = await client.post("/login", data={"username": "ada", "password": PASSWORD})
+        assert "Secure" in set_cookies(response)
+
+
+@pytest.mark.parametrize("target", ["https://evil.example", "//evil.example", "/\\evil.example"])
+async def test_nobody_is_sent_elsewhere(world: World, target: str) -> None:
+    async with world.browser() as client:
+        given = {"username": "ada", "password": PASSWORD, "next": target}
+        assert (await client.post("/login", data=given)).headers["location"] == "/"
+        assert 'value="/"' in (await client.get("/login", params={"next": target})).text
+
+
+async def test_a_wrong_password_shows_the_form_again(world: World) -> None:
+    async with world.browser() as client:
+        given = {"username": 'ada"><script>', "password": "wrong"}
+        response = await client.post("/login", data=given)
+        assert response.status_code == 401
+        assert "The username or the password is wrong." in response.text
+        assert 'role="alert"' in response.text
+        assert "<script>" not in response.text
+        assert not set_cookies(response)
+        assert 'wrong"' not in response.text, "the password does not come back"
+
+
+async def test_too_many_failures_say_how_long_to_wait(world: World) -> None:
+    async with world.browser() as client:
+        for _ in range(10):
+            await client.post("/login", data={"username": "ada", "password": "wrong"})
+        response = await client.post("/login", data={"username": "ada", "password": PASSWORD})
+        assert (response.status_code, response.headers["retry-after"]) == (429, "900")
+        assert "Too many failed sign-ins" in response.text
+        as_json = {"username": "ada", "password": PASSWORD}
+        response = await client.post("/login", json=as_json, headers={"accept": "*/*"})
+        assert (response.status_code, response.json()["code"]) == (429, "RATE_LIMITED")
+        assert response.headers["retry-after"] == "900"
+
+
+async def test_programs_sign_in_with_json(world: World) -> None:
+    async with world.client() as client:
+        response = await client.post("/login", json={"username": "ada", "password": PASSWORD})
+        assert response.status_code == 200
+        assert response.json()["name"] == "ada"
+        assert (await client.get("/api/me")).json()["name"] == "ada"
+        wrong = await client.post("/login", json={"username": "ada", "password": "wrong"})
+        assert (wrong.status_code, wrong.json()["code"]) == (401, "UNAUTHENTICATED")
+
+
+@pytest.mark.parametrize(
+    ("content", "kind", "expected"),
+    [
+        (b"{", "application/json", (400, "INVALID_JSON")),
+        (b"{}", "application/json", (422, "INVALID_REQUEST")),
+        (b'{"username": 1, "password": "x"}', "application/json", (422, "INVALID_REQUEST")),
+        (b"[]", "application/json; charset=utf-8", (422, "INVALID_REQUEST")),
+        (b"hello", "text/plain", (415, "UNSUPPORTED_MEDIA_TYPE")),
+        (b"hello", "", (415, "UNSUPPORTED_MEDIA_TYPE")),
+        (b"", "application/x-www-form-urlencoded", None),
+        (b"username=%00&password=%00", "application/x-www-form-urlencoded", None),
+        (b"--", "multipart/form-data", (422, "INVALID_REQUEST")),
+    ],
+)
+async def test_bodies_that_sign_nobody_in(
+    world: World, content: bytes, kind: str, expected: tuple[int, str] | None
+) -> None:
+    async with world.client() as client:
+        response = await client.post("/login", content=content, headers={"content-type": kind})
+        if expected is None:
+            assert response.status_code == 401
+        else:
+            assert (response.status_code, response.json()["code"]) == expected
+
+
+async def test_another_site_cannot_sign_a_visitor_in(world: World) -> None:
+    given = {"username": "ada", "password": PASSWORD}
+    for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.example"}):
+        async with world.client(headers=headers) as client:
+            response = await client.post("/login", data=given)
+            assert (response.status_code, response.json()["code"]) == (403, "FORBIDDEN")
+            assert not set_cookies(response)
+
+
+async def test_the_printed_link_works_once_and_asks_for_a_password(world: World) -> None:
+    path = await link(world, "new")
+    async with world.browser() as client:
+        response = await client.get(path)
+        assert (response.status_code, response.headers["location"]) == (303, "/")
+        home = await client.get("/")
+        assert "Choose a password" in home.text
+        assert (await client.get(path)).headers["location"] == "/", "the same browser is in already"
+        response = await client.post("/account/password", data={"password": PASSWORD})
+        assert (response.status_code, response.headers["location"]) == (303, "/")
+        assert "Choose a password" not in (await client.get("/")).text
+    async with world.browser() as other:
+        response = await other.get(path)
+        assert response.status_code == 401
+        assert "was used already" in text(response)
+        assert not set_cookies(response)
+    assert await world.cookie("new")
+
+
+@pytest.mark.parametrize("code", ["", "x", "%00", "é", "a" * 5000])
+async def test_made_up_links_show_the_form(world: World, code: str) -> None:
+    async with world.browser() as client:
+        response = await client.get(f"/login?code={code}")
+        assert response.status_code == 401
+        assert "ask for a new link" in text(response)
+
+
+async def test_signing_out(world: World) -> None:
+    async with world.browser(await world.cookie("ada")) as client:
+        response = await client.post("/logout")
+        assert (response.status_code, response.headers["location"]) == (303, "/login")
+        assert f'{COOKIE}=""' in set_cookies(response)
+    async with world.browser(cookie := await world.cookie("ada")) as client:
+        response = await client.post("/logout", headers={"accept": "*/*"})
+        assert response.status_code == 204
+        assert await world.credentials.of_session(cookie) is None
+    async with world.browser("ended") as client:
+        assert (await client.post("/logout")).headers["location"] == "/login"
+
+
+async def test_the_present_password_is_asked_for(world: World) -> None:
+    async with world.browser(await world.cookie("ada")) as client:
+        assert 'name="current"' in (await client.get("/account/password")).text
+        given = {"password": "another password", "current": "wrong"}
+        response = await client.post("/account/password", data=given)
+        assert response.status_code == 401
+        assert "The present password is wrong." in response.text
+        response = await client.post("/account/password", data={"password": "short"})
+        assert response.status_code == 422
+        assert "10 to 256 characters" in response.text
+        given["current"] = PASSWORD
+        response = await client.post("/account/password", data=given)
+        assert response.status_code == 303
+        assert (await client.get("/")).status_code == 200
+
+
+async def test_home_says_who_you_are(world: World) -> None:
+    async with world.browser(await world.cookie("ada")) as client:
+        page = text(await client.get("/"))
+    for words in ("Hello, ada", "yes, of this server", "default", "admin", "acme", "viewer"):
+        assert words in page
+    assert "http://safelight.test/api/upload" in page
+    assert "safelight tokens create --organization default --role member" in page
+    assert 'action="/app/default/tokens"' in page
+    assert 'action="/app/acme/tokens"' not in page
+
+
+async def test_home_of_somebody_who_may_not_make_tokens(world: World) -> None:
+    async with world.browser(await world.cookie("vera")) as client:
+        page = text(await client.get("/"))
+        assert "Ask an admin of your organization" in page
+        assert "/tokens" not in page
+        assert (await client.post("/app/acme/tokens")).status_code == 403
+        assert (await client.post("/app/default/tokens")).status_code == 404
+
+
+async def test_home_of_somebody_without_an_organization(world: World) -> None:
+    await world.user("alone")
+    async with world.browser(await world.cookie("alone")) as client:
+        assert "You belong to none yet" in text(await client.get("/"))
+
+
+async def test_home_uses_the_public_address(world: World) -> None:
+    world.registry.add(load({"public_url": "https://images.example.org/"}))
+    async with world.browser(await world.cookie("ada")) as client:
+        assert "https://images.example.org/api/upload" in (await client.get("/")).text
+
+
+async def test_a_token_made_on_the_page_is_shown_once_and_works(world: World) -> None:
+    async with world.browser(await world.cookie("ada")) as client:
+        given = {"name": "laptop <b>", "role": "viewer"}
+        response = await client.post("/app/default/tokens", data=given)
+        assert response.status_code == 200
+        [secret] = set(re.findall(r"slt_[\w-]{20,}", response.text))
+        assert "slt_" + "…" in text(await client.get("/"))
+        assert secret not in (await client.get("/")).text
+    async with world.program(secret) as program:
+        body = (await program.get("/api/me")).json()
+    assert (body["name"], body["organizations"]) == (
+        "laptop <b>",
+        [{"id": "default", "role": "viewer"}],
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [{"name": "", "role": "viewer"}, {"name": "x", "role": "king"}, {"name": "a\nb"}]
+)
+async def test_a_bad_token_form_says_what_is_wrong(world: World, given: dict[str, str]) -> None:
+    async with world.browser(await world.cookie("ada")) as client:
+        response = await client.post("/app/default/tokens", data=given)
+        assert response.status_code == 422
+        assert 'role="alert"' in response.text
+        assert "Hello, ada" in response.text
+
+
+async def test_errors_are_pages_with_the_same_words(world: World) -> None:
+    async with world.browser() as client:
+        response = await client.get("/nowhere")
+        assert response.status_code == 404
+        assert "There is nothing here, or it is not yours to see." in response.text
+        assert "NOT_FOUND" in response.text
+        response = await client.put("/login")
+        assert response.status_code == 405
+    async with world.client() as client:
+        assert (await client.get("/nowhere")).json()["code"] == "NOT_FOUND"
+
+
+async def test_a_bad_token_in_a_browser_is_told_so(world: World) -> None:
+    async with world.browser() as client:
+        response = await client.get("/", headers={"authorization": "Bearer slt_x"})
+        assert response.status_code == 401
+        assert "unknown, expired or revoked" in response.text
+
+
+async def test_pages_are_sound(world: World) -> None:
+    """One h1, a skip link that leads somewhere, labelled fields, nothing inline."""
+    cookie = await world.cookie("ada")
+    async with world.browser(cookie) as client:
+        pages = [
+            await client.get(path) for path in ("/", "/login", "/account/password", "/nowhere")
+        ]
+    for page in pages:
+        body = page.text
+        assert body.count("<h1") == 1
+        assert 'href="#content"' in body
+        assert 'id="content"' in body
+        assert "<main" in body
+        assert '<html lang="en">' in body
+        assert not re.search(r"<style|\son\w+=|\sstyle=|javascript:", body)
+        assert not re.search(r"<script(?![^>]*\ssrc=)", body)
+        ids = re.findall(r'\sid="([^"]+)"', body)
+        assert len(ids) == len(set(ids))
+        for tag in re.findall(r"<(?:input|select)[^>]*>", body):
+            hidden = 'type="hidden"' in tag or "aria-hidden" in tag
+            name = re.search(r'\sid="([^"]+)"', tag)
+            assert hidden or (name and f'for="{name[1]}"' in body), tag
+
+
+async def test_a_page_with_letters_in_its_path_is_come_back_to(world: World) -> None:
+    @world.api.get("/app/{org}/uploads/{name}")
+    async def page(access: Annotated[Access, allow(Role.VIEWER)]) -> None:
+        del access
+
+    async with world.browser() as client:
+        response = await client.get("/app/acme/uploads/Fähre 1.jpg")
+        form = await client.get(response.headers["location"])
+        assert 'value="/app/acme/uploads/F%C3%A4hre%201.jpg"' in form.text
