@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+import tempfile
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import asyncpg
@@ -19,11 +21,12 @@ _FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres(reachable(tmp_path_factory.mktemp("pg")), extra_settings=_FAST)
-    server.start()
-    yield server
-    server.stop()
+def postgres() -> Iterator[EmbeddedPostgres]:
+    with reachable_directory() as directory:
+        server = EmbeddedPostgres(directory / "data", extra_settings=_FAST)
+        server.start()
+        yield server
+        server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -68,11 +71,16 @@ def with_database(url: str, name: str) -> str:
     return f"{base.rsplit('/', 1)[0]}/{name}" + (f"?{query}" if query else "")
 
 
-def reachable(path: Path) -> Path:
-    """The directories pytest makes are 0700; an unprivileged PostgreSQL must be able to pass."""
-    for parent in (path, *path.parents):
-        if parent.parent == parent or parent.stat().st_uid != path.stat().st_uid:
-            break
-        if parent.stat().st_mode & 0o700 == 0o700 and not parent.stat().st_mode & 0o001:
-            parent.chmod(parent.stat().st_mode | 0o011)
-    return path
+@contextmanager
+def reachable_directory() -> Iterator[Path]:
+    """The ones pytest makes are 0700; an unprivileged PostgreSQL must be able to pass."""
+    with tempfile.TemporaryDirectory(prefix="safelight-") as name:
+        Path(name).chmod(0o711)
+        yield Path(name)
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    """For servers that bring their own PostgreSQL."""
+    with reachable_directory() as directory:
+        yield directory / "data"

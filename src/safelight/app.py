@@ -16,12 +16,13 @@ from safelight.ingest.contract import DatabaseError
 from safelight.ingest.routes import router as ingest
 from safelight.library.routes import router as library
 from safelight.live.routes import router as live
+from safelight.objects.notifications.routes import router as events
 from safelight.settings import Settings
 from safelight.web.pages.errors import render_error_page
 from safelight.web.routes import router as web
 
-ROUTERS = (ingest, library, live, accounts, admin, queues, web)
-BODY_LIMITS: dict[str, int | None] = {"/api/upload": None}
+ROUTERS = (ingest, events, library, live, accounts, admin, queues, web)
+BODY_LIMITS: dict[str, int | None] = {"/api/upload": None, "/api/events/objects": 8 * 1024 * 1024}
 
 
 def create_api(settings: Settings) -> FastAPI:

@@ -15,9 +15,15 @@ from safelight.library.project import Projection
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver, Reactions
 from safelight.objects.events import Action
+from safelight.objects.notifications.intake import REJECTED, Intake
 from safelight.objects.registry import Opened
 
-KINDS: tuple[JobKind[Any], ...] = (*ingest.KINDS, *objects.KINDS, *classification.KINDS)
+KINDS: tuple[JobKind[Any], ...] = (
+    *ingest.KINDS,
+    *objects.KINDS,
+    REJECTED,
+    *classification.KINDS,
+)
 SCHEDULES: tuple[Schedule, ...] = (*ingest.SCHEDULES, *objects.SCHEDULES)
 
 
@@ -33,10 +39,12 @@ def handlers(
     sweep: Sweep,
     deliver: Deliver,
     opened: Opened,
+    intake: Intake,
     classify: Classification,
 ) -> tuple[Handler[Any], ...]:
     return (
         *ingest.handlers(offload, sweep),
         *objects.handlers(deliver, opened.upkeep),
+        Handler(REJECTED, intake.handle_rejected),
         *classification.handlers(classify),
     )

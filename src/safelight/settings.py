@@ -217,6 +217,16 @@ class Settings(BaseSettings):
             raise ValueError("write slt_ followed by at least 32 printable ASCII characters")
         return value
 
+    @field_validator("workers_ai_token", "workers_ai_gateway_token")
+    @classmethod
+    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is None:
+            return value
+        text = value.get_secret_value().strip()
+        if not text.isascii() or not text.isprintable() or not text:
+            raise ValueError("use printable ASCII characters")
+        return SecretStr(text)
+
     @field_validator("database_url")
     @classmethod
     def _postgres_only(cls, value: SecretStr | None) -> SecretStr | None:

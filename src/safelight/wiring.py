@@ -34,6 +34,7 @@ from safelight.ingest.sweep import Sweep
 from safelight.library.project import Projection
 from safelight.live.hub import Hub
 from safelight.objects.deliver import Deliver
+from safelight.objects.notifications.intake import Intake
 from safelight.objects.registry import Ground, Opened, open_store
 from safelight.objects.store import ObjectStore
 from safelight.reactions import KINDS, SCHEDULES, handlers, reactions
@@ -92,13 +93,17 @@ async def _open_base(stack: AsyncExitStack, settings: Settings, database_url: st
 
 async def _start_worker(stack: AsyncExitStack, base: Base, sweep: Sweep) -> None:
     db, queue, clock, store = base.db, base.queue, base.clock, base.opened.store
-    projection = Projection(db, clock, base.bus, lambda: queue.wake(RUN))
+    projection = Projection(
+        db, store, clock, base.bus, lambda: queue.wake(RUN), telling=base.opened.telling
+    )
     deliver = Deliver(db, clock, reactions(projection))
     offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
     classifier = build_classifier(base.settings, clock)
     stack.push_async_callback(classifier.close)
     classify = Classification(db, store, classifier, clock, base.bus)
-    worker = Worker(queue, handlers(offload, sweep, deliver, base.opened, classify), SCHEDULES)
+    intake = Intake(db, queue, clock, base.opened.bucket)
+    everything = handlers(offload, sweep, deliver, base.opened, intake, classify)
+    worker = Worker(queue, everything, SCHEDULES)
     await worker.start()
     stack.push_async_callback(worker.stop, base.settings.shutdown_seconds)
 
@@ -117,7 +122,8 @@ async def _registry(stack: AsyncExitStack, base: Base) -> Registry:
     stack.enter_context(hub.listening())
     registry = Registry(
         base.settings, db, base.metrics, base.bus, queue, hub, ingest, Cursors(secret),
-        Deletion(base.opened.store, queue, clock), Pages(Assets()),
+        Deletion(base.opened.store, queue, clock), Intake(db, queue, clock, base.opened.bucket),
+        Pages(Assets()),
         *account_services(db, clock, ids, secret),
     )  # fmt: skip
     registry.add(clock, as_type=Clock)

@@ -237,10 +237,7 @@ def test_exit_codes(error: SafelightError, code: int) -> None:
 
 
 @pytest.mark.process
-def test_beside_a_running_server(tmp_path: Path) -> None:
-    from conftest import reachable
-
-    data_dir = reachable(tmp_path) / "data"
+def test_beside_a_running_server(data_dir: Path) -> None:
     with running(data_dir) as server:
         command = [sys.executable, "-m", "safelight", "tokens", "create", "--json"]
         options = ["--organization", "default", "--role", "viewer", "--data-dir", str(data_dir)]

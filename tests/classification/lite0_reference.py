@@ -47,12 +47,12 @@ def windows(x: Array, kernel: int, stride: int) -> Array:
 
 def dense(x: Array, kernel: NDArray[Any], stride: int) -> Array:
     patches = windows(x, kernel.shape[2], stride)
-    return np.tensordot(kernel.astype(float), patches, ((1, 2, 3), (0, 3, 4)))
+    return np.asarray(np.tensordot(kernel.astype(float), patches, ((1, 2, 3), (0, 3, 4))))
 
 
 def each(x: Array, kernel: NDArray[Any], stride: int) -> Array:
     patches = windows(x, kernel.shape[2], stride)
-    return np.einsum("cyxij,cij->cyx", patches, kernel[:, 0].astype(float))
+    return np.asarray(np.einsum("cyxij,cij->cyx", patches, kernel[:, 0].astype(float)))
 
 
 def norm(tensors: Tensors, name: str, x: Array) -> Array:

@@ -1,6 +1,7 @@
 """A network small enough to write down: it tells fruit apart by colour."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -30,7 +31,7 @@ def write(
     classes: int = CLASSES,
 ) -> Path:
     """The class whose colour, as declared, is nearest to the mean of what comes in."""
-    steps = [("Cast", {"to": TensorProto.FLOAT}, [])]
+    steps: list[tuple[str, dict[str, Any], list[str]]] = [("Cast", {"to": TensorProto.FLOAT}, [])]
     if declared.layout == "nhwc":
         steps.append(("Transpose", {"perm": [0, 3, 1, 2]}, []))
     steps += [("GlobalAveragePool", {}, []), ("Flatten", {}, []), ("Gemm", {}, ["w", "b"])]

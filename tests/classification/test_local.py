@@ -57,6 +57,23 @@ async def test_the_model_is_loaded_once_by_whoever_comes_first() -> None:
     assert loads == [1]
 
 
+async def test_opening_again_costs_nothing() -> None:
+    hashed = []
+
+    def hash_model() -> str:
+        hashed.append(1)
+        return "ff"
+
+    classifier = LocalClassifier(
+        "test", "test", hash_model=hash_model, load=lambda: lambda _data, _thumbnail: ANSWER
+    )
+    await classifier.open()
+    await classifier.open()
+    await classifier.close()
+    assert hashed == [1]
+    assert classifier.model_hash == "ff"
+
+
 async def test_a_failed_load_is_tried_again() -> None:
     tries = iter([OSError("the disk hiccuped"), None])
 

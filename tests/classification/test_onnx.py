@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import onnx as onnx_package
 import pytest
 from PIL import Image
 
@@ -15,7 +16,7 @@ from safelight.classification.base import ModelError
 from safelight.classification.declared import PRESETS, Declared, parse
 from safelight.classification.local import LocalClassifier
 from safelight.errors import ConfigurationError
-from safelight.settings import Settings
+from safelight.settings import load
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "resnet": ("resnet", {}),
@@ -33,8 +34,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def classifier(path: Path, preprocessing: str = "resnet") -> LocalClassifier:
-    settings = Settings(classifier="onnx", onnx_model=path, onnx_preprocessing=preprocessing)
-    return onnx.build(settings, HandClock())
+    chosen = {"classifier": "onnx", "onnx_model": path, "onnx_preprocessing": preprocessing}
+    return onnx.build(load(chosen), HandClock())
 
 
 def opened(path: Path, preprocessing: str = "resnet") -> LocalClassifier:
@@ -129,3 +130,11 @@ def test_scores_that_are_no_numbers_are_the_models_fault(tmp_path: Path) -> None
     model = opened(write(tmp_path / "fruit.onnx", Declared()), declared.model_dump_json())
     with pytest.raises(ModelError, match="usable scores"):
         model.predict(plain("red"))
+
+
+@pytest.mark.parametrize("name", ["resnet50", "squeezenet", "shufflenet"])
+def test_the_published_graphs_fit(name: str) -> None:
+    """As in the model zoo, shape for shape; without real weights every class is as likely."""
+    path = Path(onnx_package.__file__).parent / f"backend/test/data/light/light_{name}.onnx"
+    model = opened(path, '{"output": "probabilities"}')
+    assert model.predict(plain("red")).score == pytest.approx(1 / 1000)

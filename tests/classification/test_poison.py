@@ -134,12 +134,12 @@ def test_a_webp_that_claims_a_huge_canvas_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", [b"zTXt", b"iCCP"])
 def test_compressed_notes_do_not_explode(kind: bytes) -> None:
-    note = png_chunk(kind, b"a\0\0" + zlib.compress(b"0" * 80_000_000))
+    note = png_chunk(kind, b"a\0\0" + zlib.compress(b"0" * 20_000_000))
     assert not survives(png(4, 4, note, rows=b"\0" * 52))
 
 
 def test_pixels_that_compress_too_well_stop_at_the_claimed_size() -> None:
-    assert survives(png(40, 40, rows=b"\0" * 50_000_000))
+    assert survives(png(40, 40, rows=b"\0" * 20_000_000))
 
 
 def test_a_jpeg_that_is_drawn_over_and_over_is_refused() -> None:

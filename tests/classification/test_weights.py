@@ -64,6 +64,7 @@ def test_a_pickle_can_name_nothing_but_tensors(
 
 
 def test_a_file_that_is_something_else_is_refused() -> None:
-    data = b"".join(pickle.dumps(part, 2) for part in (1, 1001, {}, {}, []))
+    parts: tuple[Any, ...] = (1, 1001, {}, {}, [])
+    data = b"".join(pickle.dumps(part, 2) for part in parts)
     with pytest.raises(UnknownWeights, match="format"):
         read_checkpoint(data, hashlib.sha256(data).hexdigest())

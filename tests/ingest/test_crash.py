@@ -70,11 +70,11 @@ def test_killed_while_cleaning_up(tmp_path: Path, database_url: str) -> None:
         assert again.files() == []
 
 
-def test_the_database_dies_and_comes_back(tmp_path: Path) -> None:
+def test_the_database_dies_and_comes_back(data_dir: Path) -> None:
     """With the embedded server: refused while it is away, accepted as soon as it is back."""
-    with running(tmp_path) as server:
+    with running(data_dir) as server:
         assert server.upload(picture()).status_code == 201
-        kill_postmaster(tmp_path)
+        kill_postmaster(data_dir)
         answers = []
         while not answers or answers[-1].status_code != 201:
             answers.append(server.upload(picture()))

@@ -1,29 +1,17 @@
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 from pathlib import Path
 
 import pytest
-from conftest import _clone as clone
-from conftest import with_database
-from objects.stores import Bucket, Local, Watch, make_bucket, s3_server
 
+from objects.shared import shared, shared_url
+from objects.stores import Bucket, Local, Watch, make_bucket, s3_server
 from safelight.infra.db import Database
 from safelight.objects.store import ObjectStore
 
 _numbers = count(1)
-# Cloning a database for every test would take most of the time.
-_EMPTY = """
-DELETE FROM jobs; DELETE FROM blob_pins; DELETE FROM objects; DELETE FROM blobs;
-DELETE FROM object_events; DELETE FROM object_outbox; DELETE FROM blob_walks; DELETE FROM activity;
-UPDATE blob_epochs SET epoch = 0 WHERE epoch <> 0;
-"""
 
-
-@pytest.fixture(scope="session")
-def shared_url(postgres_url: str) -> str:
-    asyncio.run(clone(postgres_url, "objects"))
-    return with_database(postgres_url, "objects")
+__all__ = ["shared", "shared_url"]
 
 
 @pytest.fixture
@@ -32,11 +20,8 @@ def database_url(shared_url: str) -> str:
 
 
 @pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    db = await Database.open(database_url, pool_size=10)
-    await db.execute(_EMPTY)
-    yield db
-    db.terminate()
+def database(shared: Database) -> Database:
+    return shared
 
 
 @pytest.fixture(scope="session")

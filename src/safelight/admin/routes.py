@@ -6,7 +6,8 @@ from fastapi import APIRouter, Request, Response
 from starlette.responses import JSONResponse
 
 from safelight.accounts.access import Caller
-from safelight.accounts.guard import metrics_reader, open_to_everyone, signed_in
+from safelight.accounts.describe import describe
+from safelight.accounts.guard import guarded_routes, metrics_reader, open_to_everyone, signed_in
 from safelight.http.registry import provided
 from safelight.infra.db import AWAY, Database
 from safelight.infra.metrics import Metrics
@@ -35,8 +36,7 @@ async def metrics(found: Annotated[Metrics, provided(Metrics)]) -> Response:
 @router.get("/api/openapi.json", summary="This description", include_in_schema=False)
 async def openapi(request: Request, caller: Annotated[Caller, signed_in()]) -> dict[str, Any]:
     del caller  # any signed-in caller may read it
-    description: dict[str, Any] = request.app.openapi()
-    return description
+    return describe(request.app.openapi(), guarded_routes(request.app))
 
 
 async def _answers(db: Database) -> bool:

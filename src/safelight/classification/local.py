@@ -40,9 +40,12 @@ class LocalClassifier:
         self._threads = ThreadPoolExecutor(threads or cores(), thread_name_prefix="classify")
 
     async def open(self) -> None:
-        self.model_hash = await asyncio.to_thread(self._hash_model)
+        if self.model_hash is not None:
+            return
+        found = await asyncio.to_thread(self._hash_model)
         if self._eager:
             await asyncio.to_thread(self._model)
+        self.model_hash = found
 
     async def close(self) -> None:
         await asyncio.to_thread(self._threads.shutdown)

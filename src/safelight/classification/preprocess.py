@@ -27,9 +27,8 @@ LARGE_PIXELS: Final = 16_000_000
 # A crafted JPEG costs its pixels once per scan; a hundred megapixels in twenty scans take seconds.
 MAX_SCANNED_PIXELS: Final = 2_000_000_000
 
-_JPEG_SHORT_SIDE: Final = (
-    512  # twice what the crop needs; resampling that removes scaling artefacts
-)
+_SHORT_SIDE: Final = 512  # twice what a crop needs, so that resampling hides the rough scaling
+_BAND_PIXELS: Final = 1_000_000
 _SCAN_MARKER: Final = b"\xff\xda"
 _MAX_PROFILE_BYTES: Final = 4096
 _UPRIGHT: Final = {
@@ -83,8 +82,7 @@ class Picture:
         left, top, right, bottom = (edge * self.scale for edge in box)
         width, height = self.image.size
         exact = (left, top, min(right, width), min(bottom, height))
-        gap = 2.0 if self.scale == 1 else None
-        small = self.image.resize(size, resample, exact, reducing_gap=gap)
+        small = self.image.resize(size, resample, exact)
         turn = _UPRIGHT.get(self.orientation)
         return small if turn is None else small.transpose(turn)
 
@@ -109,8 +107,9 @@ class Decoder:
         with self._one_large if held[0] * held[1] > LARGE_PIXELS else nullcontext():
             with _image_at_fault():
                 image.load()
-                plain = _plain(image)
-            yield Picture(plain, size, scale, _orientation(image), _profile(image))
+                factor = max(1, min(image.size) // _SHORT_SIDE)
+                small = _reduced(image, factor)
+            yield Picture(small, size, scale / factor, _orientation(image), _profile(image))
 
     def _check(self, size: Size, scans: int) -> None:
         pixels = size[0] * size[1]
@@ -148,18 +147,43 @@ def _shrink(image: Image.Image) -> float:
         return 1.0
     width, height = image.size
     short = min(image.size)
-    wanted = (width * _JPEG_SHORT_SIDE // short, height * _JPEG_SHORT_SIDE // short)
+    wanted = (width * _SHORT_SIDE // short, height * _SHORT_SIDE // short)
     drafted = image.draft("RGB", wanted)
     return drafted[1][2] / width if drafted else 1.0
 
 
+def _reduced(image: Image.Image, factor: int) -> Image.Image:
+    """Scaled down by a whole factor, band by band: no second copy of a large image is ever made."""
+    if factor == 1:
+        return _plain(image)
+    width, height = image.size
+    small = Image.new(_plain_mode(image), (-(-width // factor), -(-height // factor)))
+    rows = factor * max(1, _BAND_PIXELS // (width * factor))
+    for top in range(0, height, rows):
+        band = image.crop((0, top, width, min(top + rows, height)))
+        small.paste(_plain(band).reduce(factor), (0, top // factor))
+    return small
+
+
 def _plain(image: Image.Image) -> Image.Image:
-    """To L, RGB or RGBA: the modes that resampling and the rest here work on."""
-    if image.mode.startswith("I"):
+    """In one of the three modes that resampling and the rest here work on."""
+    if _is_deep(image):
         return Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    mode = _plain_mode(image)
+    return image if image.mode == mode else image.convert(mode)
+
+
+def _plain_mode(image: Image.Image) -> str:
+    if _is_deep(image):
+        return "L"
     if image.has_transparency_data:
-        return image.convert("RGBA")
-    return image if image.mode in {"L", "RGB"} else image.convert("RGB")
+        return "RGBA"
+    return "L" if image.mode == "L" else "RGB"
+
+
+def _is_deep(image: Image.Image) -> bool:
+    """Gray in sixteen bits, which Pillow's own conversion would clip at white."""
+    return image.mode.startswith("I")
 
 
 def _on_white(image: Image.Image) -> Image.Image:

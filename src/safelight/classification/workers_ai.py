@@ -64,7 +64,7 @@ def headers(settings: Settings, *, gateway: bool) -> dict[str, str]:
 
 
 def _bearer(token: SecretStr) -> str:
-    return f"Bearer {token.get_secret_value().strip()}"
+    return f"Bearer {token.get_secret_value()}"
 
 
 class WorkersAi:
@@ -88,12 +88,14 @@ class WorkersAi:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="shrink")
 
     async def open(self) -> None:
+        if self._client is not None:
+            return
         import httpx
 
         from safelight.classification.preprocess import Decoder
 
         self._decoder = Decoder(self._settings.max_pixels)
-        self._client = self._client or httpx.AsyncClient(
+        self._client = httpx.AsyncClient(
             headers=headers(self._settings, gateway=self._gateway),
             timeout=self._settings.workers_ai_timeout_seconds,
         )

@@ -23,7 +23,7 @@ DRAIN_BYTES = 64 * 1024 * 1024
 DRAIN_SECONDS = 10.0
 JSON_BODY_BYTES = 1024 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
-_QUIET_ROUTES = frozenset({"/healthz", "/readyz", "/metrics"})
+_QUIET_ROUTES = frozenset({"/healthz", "/readyz", "/metrics", "/static/{version}/{path:path}"})
 
 SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (

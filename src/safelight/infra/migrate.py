@@ -12,7 +12,8 @@ from importlib import resources
 import asyncpg
 import structlog
 
-from safelight.errors import ConfigurationError
+from safelight.errors import ConfigurationError, Unavailable
+from safelight.infra.db import UNREACHABLE
 from safelight.infra.failpoints import reach
 
 _LOCK = 0x5AFE_0001
@@ -53,7 +54,7 @@ def load() -> list[Migration]:
 async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
     """Brings the database up to date; returns how many migrations it applied."""
     wanted = load() if migrations is None else migrations
-    connection = await asyncpg.connect(url)
+    connection = await _connect(url)
     try:
         # A session lock: released by the server even if we die half-way.
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
@@ -61,6 +62,18 @@ async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
         return await _apply(connection, wanted)
     finally:
         await connection.close()
+
+
+async def _connect(url: str) -> "asyncpg.Connection[asyncpg.Record]":
+    """The first to knock, so the one that says in words why nobody opens."""
+    try:
+        return await asyncpg.connect(url, timeout=10)
+    except UNREACHABLE as error:
+        raise Unavailable(f"The database cannot be reached: {error}") from error
+    except (asyncpg.PostgresError, ValueError) as error:
+        raise ConfigurationError(
+            f"The database refused the connection: {error}. Check SAFELIGHT_DATABASE_URL."
+        ) from error
 
 
 async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", wanted: list[Migration]) -> int:

@@ -8,6 +8,9 @@ which outranks our own notes, and a clash fails the attempt so that the retry lo
 is lenient: a run that could not be stopped in time finds no row to write to.
 """
 
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any
 
@@ -18,7 +21,7 @@ from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
 from safelight.infra.jobs import Done, Job, LeaseLost, Verdict
 from safelight.library import repo
-from safelight.library.entry import BeatenBy, CreateFacts, Entry, Stamp
+from safelight.library.entry import BeatenBy, CreateFacts, Entry, Stamp, StoreNow
 from safelight.library.order import (
     KeepTombstone,
     MoveTime,
@@ -30,37 +33,54 @@ from safelight.library.order import (
     decide_create,
     decide_delete,
 )
-from safelight.library.repo import Look, Present
+from safelight.library.repo import Present
 from safelight.library.search import words
 from safelight.objects.deliver import Delivery
-from safelight.objects.events import ObjectEvent
+from safelight.objects.events import OURS, ObjectEvent
 from safelight.objects.keys import split_key
+from safelight.objects.store import NoSuchObject, ObjectStore
 
 _MOST_DIGITS = 9
+_ASKED_AT_ONCE = 3
 _TOLD = {Reason.STALE, Reason.DUPLICATE, Reason.SUPERSEDED, Reason.SAME_UPLOAD}
 
 
 class Projection:
-    """Reacts to object events. `start_work` wakes workers after a run was enqueued."""
+    """Reacts to object events. `wake_classifier` is called after a run was enqueued. With a bucket
+    whose own notifications are the events (`telling`), the bucket is asked what it holds; otherwise
+    the index knows."""
 
-    def __init__(self, db: Database, clock: Clock, bus: Bus, wake_classifier: Any) -> None:
+    def __init__(
+        self,
+        db: Database,
+        store: ObjectStore,
+        clock: Clock,
+        bus: Bus,
+        wake_classifier: Callable[[], None],
+        *,
+        telling: bool = False,
+    ) -> None:
         self._db = db
+        self._store = store
         self._clock = clock
         self._bus = bus
         self._wake_classifier = wake_classifier
+        self._telling = telling
+        self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
 
     async def on_created(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
         organization, name = split_key(event.key)
-        async with self._db.transaction() as connection:
+        async with self._room(), self._db.transaction() as connection:
             found = await repo.look(connection, organization, name)
+            present = await self._ask(event.key) if self._telling else found.present
             decision = decide_create(
                 found.entry,
                 found.tombstone,
                 CreateFacts.of(event),
-                found.present.now if found.present else None,
+                present.now if present else None,
                 found.run,
             )
-            entry = await self._create(connection, organization, name, event, decision, found)
+            entry = await self._create(connection, organization, name, event, decision, present)
             await self._settle(connection, event, job, organization, entry)
         self._bus.announce("activity", organization)
         if isinstance(decision, WriteMarker | StartRun):
@@ -76,10 +96,10 @@ class Projection:
                 found.tombstone,
                 Stamp.of(event),
                 found.present.now if found.present else None,
-                built_in=True,
+                built_in=not self._telling,
             )
             if isinstance(decision, Skip):
-                entry = _dropped(name, event, decision.reason, decision.beaten_by)
+                entry = _dropped(name, event, decision.reason, decision.beaten_by, told=False)
             else:
                 await reach("library.remove")
                 await repo.remove(
@@ -97,7 +117,7 @@ class Projection:
         name: str,
         event: ObjectEvent,
         decision: Skip | MoveTime | WriteMarker | StartRun,
-        found: Look,
+        present: Present | None,
     ) -> activity.Entry:
         now = self._clock.now_ms()
         if isinstance(decision, Skip):
@@ -110,14 +130,26 @@ class Projection:
             marker = decision.entry.idempotency_key
             await reach("library.restart")
             run = await repo.restart(connection, organization, name, marker, now)
-            return _started(name, decision.entry, run)
-        facts = _facts(found.present, event)
+            return _started(name, event, decision.entry, run)
+        facts = _facts(present, event)
         replaces = decision.replaces.idempotency_key if decision.replaces else None
         await reach("library.mark")
         run = await repo.mark(
             connection, organization, name, decision.entry, replaces, facts, words(name), now
         )
-        return _started(name, decision.entry, run)
+        return _started(name, event, decision.entry, run)
+
+    def _room(self) -> AbstractAsyncContextManager[Any]:
+        """The lock is held while a bucket is asked, so only a few may ask: connections are few."""
+        return self._asking if self._telling else nullcontext()
+
+    async def _ask(self, key: str) -> Present | None:
+        try:
+            info = await self._store.head(key)
+        except NoSuchObject:
+            return None
+        now = StoreNow(info.etag, info.metadata.get("idempotencyKey"))
+        return Present(now, info.content_type, info.size, dict(info.metadata))
 
     async def _settle(
         self,
@@ -153,17 +185,28 @@ def _whole(text: str | None) -> int | None:
     )
 
 
-def _started(name: str, entry: Entry, run: int) -> activity.Entry:
+def _started(name: str, event: ObjectEvent, entry: Entry, run: int) -> activity.Entry:
     return activity.Entry(
         f"upload:{name}",
         "classification_workflow_started",
-        {"name": name, "idempotencyKey": entry.idempotency_key, "run": run},
+        {
+            "name": name,
+            "idempotencyKey": entry.idempotency_key,
+            "run": run,
+            "actor": {"type": "event", "name": event.source},
+        },
     )
 
 
 def _dropped(
-    name: str, event: ObjectEvent, reason: Reason, beaten_by: BeatenBy | None
+    name: str,
+    event: ObjectEvent,
+    reason: Reason,
+    beaten_by: BeatenBy | None,
+    *,
+    told: bool = True,
 ) -> activity.Entry:
+    """Clients hear of uploads that came too late; the rest is for those who read the history."""
     data: dict[str, Any] = {
         "name": name,
         "eventTime": iso(event.event_time),
@@ -177,12 +220,16 @@ def _dropped(
             "eventTime": None if when is None else iso(when),
             "idempotencyKey": beaten["idempotency_key"],
         }
-    kind = "classification_workflow_skipped" if reason in _TOLD else "event_dropped"
+    public = told and reason in _TOLD
+    kind = "classification_workflow_skipped" if public else "event_dropped"
     return activity.Entry(f"upload:{name}", kind, data)
 
 
 def _deleted(name: str, event: ObjectEvent, decision: RemoveRow | KeepTombstone) -> activity.Entry:
+    """One of our own that had no entry yet is news as well: clients may have seen it stored."""
     data = {"name": name, "eventTime": iso(event.event_time)}
-    if isinstance(decision, KeepTombstone):
-        data["reason"] = "it had no entry yet"
-    return activity.Entry(f"upload:{name}", "upload_deleted", data)
+    unknown = isinstance(decision, KeepTombstone)
+    if unknown:
+        data["reason"] = "no_entry"
+    kind = "event_dropped" if unknown and event.source != OURS else "upload_deleted"
+    return activity.Entry(f"upload:{name}", kind, data)

@@ -291,7 +291,7 @@ DECLARE
     story  jsonb;
 BEGIN
     PERFORM object_lock(object_key);
-    SELECT * INTO image FROM images WHERE id = p_image FOR UPDATE;
+    SELECT * INTO image FROM images WHERE id = p_image;
     SELECT * INTO beaten FROM image_beaten(p_image, object_key, image.created_at);
     IF image.status = 'INGESTED' AND beaten.reason IS NULL AND p_bytes = 'ingest' THEN
         outcome := 'wanted';

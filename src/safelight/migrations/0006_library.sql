@@ -59,6 +59,15 @@ CREATE TABLE classification_runs (
     PRIMARY KEY (organization, name, idempotency_key, run)
 );
 
+-- What a store sent that could not be understood: the body of a dead letter.
+CREATE TABLE rejected_notices (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    code        text NOT NULL,
+    reason      text NOT NULL,
+    raw         jsonb NOT NULL,
+    received_at bigint NOT NULL
+);
+
 -- Everything a decision about one name looks at, read after its lock was taken: each statement in
 -- here sees what was committed before it, which a single SELECT with the lock in it would not.
 CREATE FUNCTION library_look(
@@ -76,6 +85,10 @@ BEGIN
       AND idempotency_key = upload.idempotency_key AND run = upload.run;
 END
 $$;
+
+-- What a run is known by in the queue. With the name, since a copy of an object keeps its marker.
+CREATE FUNCTION classification_key(p_organization text, p_name text, p_marker text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT p_organization || '/' || p_name || '/' || p_marker $$;
 
 -- Starts a run for a marker. Nothing else of that marker may be alive in the queue: what is, is taken
 -- away first, and a clash all the same is an error, never a success.
@@ -95,7 +108,7 @@ BEGIN
     VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);
     IF job_enqueue('classification.run', p_organization,
                    jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', next_run),
-                   p_organization || '/' || p_marker) IS NULL THEN
+                   classification_key(p_organization, p_name, p_marker)) IS NULL THEN
         RAISE 'a run of % is still in the queue', p_marker;
     END IF;
     RETURN next_run;
@@ -109,7 +122,7 @@ CREATE FUNCTION classification_stop(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM job_cancel('classification.run', p_organization || '/' || p_marker);
+    PERFORM job_cancel('classification.run', classification_key(p_organization, p_name, p_marker));
     UPDATE classification_runs SET status = 'dropped', finished_at = p_now
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
       AND status IN ('pending', 'running');

@@ -70,6 +70,7 @@ class Blobs:
     def __init__(self, root: Path, ids: Ids) -> None:
         self.root = root
         self._ids = ids
+        self._synced: set[Path] = set()
         self.drafts = root / "drafts"
         self._locks = root / "locks"
         try:
@@ -100,12 +101,12 @@ class Blobs:
         anew; true if it was written."""
         final = self.path(what.sha256)
         self._make_directory(final.parent)
-        write = anew or not _has_size(final, what.size)
-        if write and (anew or not _link(source, final)):
+        linked = not anew and _link(source, final)
+        replace = not linked and (anew or not _has_size(final, what.size))
+        if replace:
             self._replace(source, final, what)
-        hit("objects.fsync_directory")
-        sync_directory(final.parent)
-        return write
+        self._sync(final.parent)
+        return linked or replace
 
     def _replace(self, source: Path, final: Path, what: Measured) -> None:
         draft = self.drafts / self._ids.short("draft")
@@ -117,12 +118,19 @@ class Blobs:
         draft.unlink(missing_ok=True)  # renaming over another name of the same file leaves both
 
     def _make_directory(self, path: Path) -> None:
-        if path.is_dir():
-            return
-        for directory in (path.parent, path):
-            directory.mkdir(exist_ok=True, mode=0o700)
-            hit("objects.fsync_parent")
-            sync_directory(directory.parent)
+        if path not in self._synced:
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            path.mkdir(exist_ok=True, mode=0o700)
+
+    def _sync(self, path: Path) -> None:
+        """The file's entry, and, until this process has once seen to it, the directories'."""
+        hit("objects.fsync_directory")
+        sync_directory(path)
+        for directory in (path, path.parent):
+            if directory not in self._synced:
+                hit("objects.fsync_parent")
+                sync_directory(directory.parent)
+                self._synced.add(directory)
 
     # Reading
 

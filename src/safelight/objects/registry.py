@@ -24,6 +24,8 @@ class Opened:
 
     store: ObjectStore
     upkeep: Mapping[JobKind[Nothing], Callable[[], Awaitable[object]]]
+    bucket: str | None = None
+    telling: bool = False  # the bucket's own notifications are the source of events
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ def _s3(ground: Ground) -> Opened:
     spool = ground.settings.data_dir.absolute() / "spool"
     store = S3Store(ground.db, url.open(), ground.clock, ground.ids, spool, telling=url.telling)
     settle = Settle(ground.db, store, ground.clock)
-    return Opened(store, {} if url.telling else {SETTLE: settle.run})
+    upkeep = {} if url.telling else {SETTLE: settle.run}
+    return Opened(store, upkeep, url.bucket, url.telling)
 
 
 STORES: dict[str, Callable[[Ground], Opened]] = {"local": _local, "s3": _s3}

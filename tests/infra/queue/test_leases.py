@@ -3,7 +3,10 @@
 import asyncio
 import threading
 import time
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
+from typing import Any
 
 import pytest
 import structlog
@@ -44,38 +47,41 @@ async def test_a_slow_live_job_runs_once(database: Database) -> None:
 async def test_a_blocked_loop_loses_its_job_and_says_so(database: Database) -> None:
     def blocked_worker(ready: threading.Event, over: threading.Event) -> None:
         async def block(_: Job[object]) -> Verdict:
+            ready.set()
             time.sleep(LEASE * 3)  # noqa: ASYNC251 - the mistake under test
             return Done()
 
         async def live() -> None:
             own = await Database.open(database.url, pool_size=3)
             async with crew(own, block, lease=LEASE) as blocked:
-                await add_many(own, 1)
-                blocked.queue.bus.announce("jobs", "test.work")
-                await until(lambda: blocked.worker._running)
-                ready.set()
-                while not over.is_set():
-                    await asyncio.sleep(0.05)
+                await blocked.add_many(1)
+                await until(over.is_set)
             own.terminate()
 
         asyncio.run(live())
 
     ready, over = threading.Event(), threading.Event()
     with structlog.testing.capture_logs() as logs:
-        thread = threading.Thread(target=blocked_worker, args=(ready, over))
+        thread = threading.Thread(target=blocked_worker, args=(ready, over), daemon=True)
         thread.start()
         await asyncio.to_thread(ready.wait)
         taken_over = Starts()
-        async with crew(database, taken_over, lease=LEASE):
-            await until(lambda: taken_over.seen)
-            await until(lambda: "job.lost" in [line["event"] for line in logs])
-            assert await nothing_left(database)
-        over.set()
-        await asyncio.to_thread(thread.join)
+        try:
+            async with crew(database, taken_over, lease=LEASE):
+                await until(lambda: taken_over.seen)
+                for event in ("job.lost", "loop.unblocked"):
+                    await until(partial(logged, logs, event))
+                assert await nothing_left(database)
+        finally:
+            over.set()
+            await asyncio.to_thread(thread.join)
     assert [job.attempt for _, _, job in taken_over.seen] == [2]
     [shout] = [line for line in logs if line["event"] == "loop.blocked"]
     assert "time.sleep(LEASE * 3)" in shout["at"]
-    assert "loop.unblocked" in [line["event"] for line in logs]
+
+
+def logged(logs: Sequence[Mapping[str, Any]], event: str) -> bool:
+    return any(line["event"] == event for line in logs)
 
 
 @pytest.fixture

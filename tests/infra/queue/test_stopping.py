@@ -169,6 +169,7 @@ async def test_twelve_times_three_hundred_jobs_under_random_cancels(database: Da
             await asyncio.sleep(dice.random() / 10)
             worker._attending.cancel()
         await asyncio.wait([worker._attending])
+        await worker._queue.bus.stop()
     statuses = {row["status"] for row in await rows(database)}
     assert statuses <= {"queued", "delayed", "running"}
     assert await database.fetchval("SELECT max(attempts) FROM jobs") <= 1

@@ -9,7 +9,7 @@ from safelight.objects.notifications.notice import Notice
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """Not for us, and rightly so. `raw` is fit for a JSON column."""
+    """Not for us, and rightly so. `raw` is fit for a JSON column and never None."""
 
     code: str
     reason: str
@@ -18,7 +18,7 @@ class Ignored:
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Can never be processed: a dead letter at once. `raw` is fit for a JSON column."""
+    """Can never be processed: a dead letter at once. `raw` is as in `Ignored`."""
 
     code: str
     reason: str

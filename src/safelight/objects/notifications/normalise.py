@@ -87,6 +87,11 @@ def _file(item: Notice | Ignored | Rejected, found: Normalised) -> None:
         case Notice():
             found.events.append(item)
         case Ignored():
-            found.ignored.append(Ignored(item.code, item.reason, storable(item.raw)))
+            found.ignored.append(Ignored(item.code, item.reason, _kept(item.raw)))
         case Rejected():
-            found.rejected.append(Rejected(item.code, item.reason, storable(item.raw)))
+            found.rejected.append(Rejected(item.code, item.reason, _kept(item.raw)))
+
+
+def _kept(raw: object) -> object:
+    """Null becomes its text, or a database would take it for the absence of a value."""
+    return "null" if raw is None else storable(raw)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_10000: Final = 253402300800
 _END_OF_SECOND: Final = 999
 _TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})"
@@ -35,6 +36,6 @@ def _seconds(text: str) -> int:
         seconds = (datetime.fromisoformat(text) - _EPOCH) // timedelta(seconds=1)
     except (ValueError, OverflowError):
         raise MalformedTime("There is no such day or time of day.") from None
-    if seconds < 0:
-        raise MalformedTime("A time before 1970 cannot be right.")
+    if not 0 <= seconds < _YEAR_10000:
+        raise MalformedTime("A time must lie between the years 1970 and 9999.")
     return seconds

@@ -1,0 +1,130 @@
+"""Images waiting for storage, and a worker's hands to bring them there one step at a time."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from objects.stores import Local, Watch, digest
+from safelight.infra.activity import Entry
+from safelight.infra.bus import Bus
+from safelight.infra.db import Database
+from safelight.infra.ids import ImageId, RandomIds
+from safelight.infra.jobs import Job, JobId, Verdict
+from safelight.infra.metrics import Metrics
+from safelight.infra.queue import Queue
+from safelight.ingest import jobs, repo
+from safelight.ingest.deletion import Deletion
+from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.lifecycle import Status
+from safelight.ingest.offload import Offload, Offloading
+from safelight.ingest.repo import Image
+from safelight.objects import jobs as objects
+from safelight.objects.deliver import Deliver
+from safelight.objects.events import Action
+from safelight.objects.store import NoSuchObject, ObjectStore
+
+ACTOR = {"type": "user", "name": "ada"}
+_times = count(1_700_000_000_000)
+
+
+@dataclass
+class Yard:
+    db: Database
+    root: Path
+    clock: Watch = field(default_factory=Watch)
+    store: ObjectStore | None = None
+
+    def __post_init__(self) -> None:
+        self.ids = RandomIds()
+        self.directory = IngestDirectory(self.root / "ingest", self.ids)
+        if self.store is None:
+            self.store = Local(self.db, self.root / "blobs", self.clock).store
+        kinds = (*jobs.KINDS, *objects.KINDS)
+        self.bus = Bus(self.db, "yard")
+        self.queue = Queue(
+            self.db, self.bus, self.clock, owner="yard", node=self.directory.node, kinds=kinds
+        )
+        self.deliver = Deliver(self.db, self.clock, {Action.CREATED: (), Action.DELETED: ()})
+        self.offload = Offload(
+            self.db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
+        )
+        self.deletion = Deletion(self.store, self.queue, self.clock)
+
+    async def close(self) -> None:
+        assert self.store
+        self.directory.close()
+        await self.store.close()
+
+    async def receive(
+        self,
+        name: str = "cat.jpg",
+        content: bytes = b"meow",
+        *,
+        at: int | None = None,
+        **fields: Any,
+    ) -> Image:
+        """What an accepted upload leaves: file, row, history and job."""
+        at = next(_times) if at is None else at
+        image_id = fields.pop("id", None) or self.ids.image(at)
+        path = self.directory.final_path(ImageId(image_id), "jpg")
+        path.write_bytes(content)
+        image = Image(
+            id=image_id, organization="acme", name=name, idempotency_key=self.ids.uuid4(),
+            status=Status.INGESTED, temp_path=str(path), checksum=digest(content),
+            mime_type="image/jpeg", width=3, height=2, size_bytes=len(content),
+            created_at=at, updated_at=at,
+        )  # fmt: skip
+        async with self.db.connection() as connection:
+            await repo.record(connection, image, self.directory.node, [Entry("test", "received")])
+        return image
+
+    async def claim(self, image: Image) -> Job[Offloading]:
+        """Takes the image's job as a worker would, from whoever has it."""
+        row = await self.db.fetchrow(
+            "UPDATE jobs SET status = 'running', owner = 'yard', claim = claim + 1, "
+            "attempts = attempts + 1, lease_until = now() + $2 "
+            "WHERE kind = 'ingest.offload' AND key = $1 RETURNING *",
+            image.id,
+            timedelta(seconds=10),
+        )
+        assert row
+        return Job(
+            JobId(row["id"]), jobs.OFFLOAD, "acme", row["payload"], row["claim"], row["attempts"]
+        )
+
+    async def bring(self, image: Image) -> Verdict:
+        return await self.offload.handle(await self.claim(image))
+
+    async def delete(self, name: str = "cat.jpg") -> None:
+        await self.deletion.request("acme", name, ACTOR)
+
+    async def status(self, image: Image) -> Status:
+        found = await repo.find(self.db, image.id)
+        assert found
+        return found.status
+
+    async def content(self, name: str = "cat.jpg") -> bytes | None:
+        assert self.store
+        try:
+            return await (await self.store.get(f"acme/{name}")).read()
+        except NoSuchObject:
+            return None
+
+    async def history(self, subject: str) -> list[dict[str, Any]]:
+        rows = await self.db.fetch(
+            "SELECT type, data FROM activity WHERE $1 IN (subject, also) ORDER BY seq", subject
+        )
+        return [{"type": row["type"], **row["data"]} for row in rows]
+
+    async def idle(self) -> None:
+        """Waits until no job is left."""
+        async with asyncio.timeout(30):
+            while await self.jobs_left():  # noqa: ASYNC110 - the rows are the event
+                await asyncio.sleep(0.02)
+
+    async def jobs_left(self) -> list[str]:
+        rows = await self.db.fetch("SELECT kind FROM jobs ORDER BY id")
+        return [row["kind"] for row in rows]

@@ -1,0 +1,228 @@
+"""Blobs go when nothing refers to them any more, and never under a put's feet."""
+
+import asyncio
+import contextlib
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from objects.stores import Local, digest, stream
+from safelight.infra import failpoints
+from safelight.infra.db import Database
+from safelight.infra.failpoints import FailpointError
+from safelight.objects import repo
+from safelight.objects.collect import DAY_MS, STRAY_MS, Collect
+from safelight.objects.store import Facts
+
+KEY = "acme/cat.jpg"
+JPEG = Facts("image/jpeg")
+
+
+def collect(local: Local, grace_ms: int = 0) -> Collect:
+    return Collect(local.db, local.blobs, local.clock, grace_ms=grace_ms)
+
+
+async def states(db: Database) -> dict[str, str]:
+    return {row["sha256"]: row["state"] for row in await db.fetch("SELECT * FROM blobs")}
+
+
+async def test_nothing_is_removed_that_is_referred_to(local: Local) -> None:
+    local.clock.ms = 1000
+    await local.store.put("acme/a", stream(b"shared"), JPEG)
+    await local.store.put("acme/b", stream(b"shared"), JPEG)
+    await local.store.put("acme/c", stream(b"only"), JPEG)
+    await local.store.delete("acme/a")
+    local.clock.ms += 10 * DAY_MS
+    assert await collect(local).run() == 0
+    assert set(local.files()) == {digest(b"shared"), digest(b"only")}
+    assert set((await states(local.db)).values()) == {"live"}
+
+
+async def test_what_was_replaced_or_deleted_stays_for_the_grace_period(local: Local) -> None:
+    local.clock.ms = 1000
+    await local.store.put("acme/a", stream(b"old"), JPEG)
+    await local.store.put("acme/a", stream(b"new"), JPEG)
+    await local.store.put("acme/b", stream(b"gone"), JPEG)
+    await local.store.delete("acme/b")
+    local.clock.ms += DAY_MS
+    assert await collect(local, DAY_MS).run() == 0
+    assert len(local.files()) == 3
+    local.clock.ms += 1
+    assert await collect(local, DAY_MS).run() == 2
+    assert set(local.files()) == set(await states(local.db)) == {digest(b"new")}
+
+
+async def test_a_pin_holds_bytes(local: Local) -> None:
+    sha256 = digest(b"bytes")
+    local.clock.ms = 1000
+    await local.store.put(KEY, stream(b"bytes"), JPEG)
+    async with local.db.connection() as connection:
+        assert await repo.pin(connection, sha256, "submission:1")
+        assert await repo.pin(connection, sha256, "submission:1")
+        assert not await repo.pin(connection, digest(b"unknown"), "submission:1")
+    await local.store.delete(KEY)
+    local.clock.ms = 2000
+    assert await collect(local).run() == 0
+    async with local.db.connection() as connection:
+        await repo.unpin(connection, sha256, "submission:1", 2000)
+    local.clock.ms = 3000
+    assert await collect(local).run() == 1
+    assert local.files() == {}
+
+
+async def test_a_condemned_blob_cannot_be_pinned(local: Local) -> None:
+    await local.store.put(KEY, stream(b"bytes"), JPEG)
+    await local.store.delete(KEY)
+    await repo.condemn(local.db, local.clock.now_ms() + 1, 10)
+    async with local.db.connection() as connection:
+        assert not await repo.pin(connection, digest(b"bytes"), "submission:1")
+
+
+async def test_a_put_revives_a_condemned_blob(local: Local) -> None:
+    sha256 = digest(b"bytes")
+    await local.store.put(KEY, stream(b"bytes"), JPEG)
+    await local.store.delete(KEY)
+    assert await repo.condemn(local.db, local.clock.now_ms() + 1, 10) == 1
+    local.blobs.remove([sha256])
+    await local.store.put("acme/again", stream(b"bytes"), JPEG)
+    assert await states(local.db) == {sha256: "live"}
+    assert await collect(local).run() == 0
+    assert local.files() == {sha256: b"bytes"}
+
+
+async def test_a_shard_in_use_is_left_for_later(local: Local) -> None:
+    await local.store.put(KEY, stream(b"bytes"), JPEG)
+    await local.store.delete(KEY)
+    local.clock.ms = local.clock.now_ms() + 1000
+    sha256 = digest(b"bytes")
+    held = local.blobs.stage(local.blobs.path(sha256), None, None).hold
+    assert await collect(local).run() == 0
+    assert await states(local.db) == {sha256: "condemned"}
+    assert local.files() == {sha256: b"bytes"}
+    held.release()
+    assert await collect(local).run() == 1
+
+
+async def test_the_last_words_of_a_dead_put_are_refused(local: Local) -> None:
+    """Its process is gone and its lock with it; only its statement is still on the way."""
+    await local.store.put(KEY, stream(b"bytes"), JPEG)
+    await local.store.delete(KEY)
+    local.clock.ms = local.clock.now_ms() + 1000
+    sha256 = digest(b"bytes")
+    landed = []
+
+    class Dying:
+        async def beaten(self, connection: object) -> None: ...
+
+        async def write(self, connection: object, what: object) -> None:
+            landed.append(what)
+            raise ConnectionResetError
+
+    with pytest.raises(ConnectionResetError):
+        await local.store.put_with("acme/dead", stream(b"bytes"), JPEG, Dying())
+    assert await collect(local).run() == 1
+    async with local.db.connection() as connection:
+        with pytest.raises(repo.Retake):
+            await repo.put(connection, "acme/dead", landed[0], JPEG, 1)
+    assert await states(local.db) == {}
+    # Somebody alive learns the new epoch and goes on.
+    await local.store.put("acme/alive", stream(b"bytes"), JPEG)
+    assert local.files() == {sha256: b"bytes"}
+
+
+async def test_strays_are_removed_when_they_are_old(local: Local) -> None:
+    """What a put left that died before its rows were written."""
+    failpoints.arm("objects.record_put", "raise")
+    with pytest.raises(FailpointError):
+        await local.store.put(KEY, stream(b"stray"), JPEG)
+    failpoints.disarm()
+    (local.root / "drafts" / "draft_left").write_bytes(b"half")
+    foreign = local.root / digest(b"stray")[:2] / "README"
+    foreign.write_text("not ours")
+    await local.store.put("acme/b", stream(b"kept"), JPEG)
+    local.clock.ms = local.clock.now_ms() + STRAY_MS - 60_000
+    for _ in range(8):
+        assert await collect(local).run() == 0
+    assert len(local.files()) == 2
+    local.clock.ms += 120_000
+    assert sum([await collect(local).run() for _ in range(8)]) == 1
+    assert set(local.files()) == {digest(b"kept")}
+    assert local.drafts() == []
+    assert foreign.exists()
+
+
+async def test_old_tombstones_and_events_are_forgotten(local: Local) -> None:
+    local.clock.ms = 1000
+    await local.store.put(KEY, stream(b"1"), JPEG)
+    await local.store.delete(KEY)
+    await local.store.put("thumbnails/a", stream(b"2"), JPEG)
+    local.clock.ms += 31 * DAY_MS
+    await collect(local, 60 * DAY_MS).run()
+    assert await local.db.fetchval("SELECT array_agg(key) FROM objects") == ["thumbnails/a"]
+    # Those of the upload are not delivered yet, however old.
+    assert await local.db.fetchval("SELECT count(*) FROM object_events") == 2
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_puts_and_collections_at_once(local: Local, seed: int, tmp_path: Path) -> None:
+    """Few contents, no grace: every put races a removal of the same bytes."""
+    chance = random.Random(seed)
+    contents = [b"red", b"green", b"blue"]
+    sources = [tmp_path / content.decode() for content in contents]
+    for source, content in zip(sources, contents, strict=True):
+        source.write_bytes(content)
+    over = asyncio.Event()
+
+    async def put_and_delete(name: str) -> None:
+        for _ in range(25):
+            pick = chance.randrange(3)
+            await local.store.put(f"acme/{name}", sources[pick], JPEG)
+            content = await local.store.get(f"acme/{name}")
+            assert await content.read() == contents[pick]
+            if chance.random() < 0.7:
+                await local.store.delete(f"acme/{name}")
+
+    async def keep_collecting(number: int) -> int:
+        removed = 0
+        while not over.is_set():
+            local.clock.ms = None
+            later = Collect(local.db, local.blobs, local.clock, grace_ms=-1000 * number)
+            removed += await later.run()
+        return removed
+
+    collecting = [asyncio.create_task(keep_collecting(n)) for n in (1, 2)]
+    await asyncio.gather(*(put_and_delete(name) for name in "abcd"))
+    over.set()
+    assert sum(await asyncio.gather(*collecting)) > 0
+    await local.check()
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "objects.condemn",
+        "objects.next_epoch",
+        "objects.unlink",
+        "objects.forget",
+        "objects.walk_strays",
+    ],
+)
+async def test_interrupted_anywhere_it_goes_on(local: Local, point: str) -> None:
+    await local.store.put("acme/a", stream(b"goes"), JPEG)
+    await local.store.put("acme/b", stream(b"stays"), JPEG)
+    await local.store.delete("acme/a")
+    local.clock.ms = local.clock.now_ms() + 1000
+    failpoints.arm(point, "raise")
+    with contextlib.suppress(FailpointError):
+        await collect(local).run()
+    failpoints.disarm()
+    await local.check()
+    await local.store.put("acme/c", stream(b"goes"), JPEG)
+    await local.check()
+    await local.store.delete("acme/c")
+    local.clock.ms += 1000
+    await collect(local).run()
+    assert set(local.files()) == {digest(b"stays")}
+    assert os.listdir(local.root / "drafts") == []

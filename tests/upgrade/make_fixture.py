@@ -1,0 +1,71 @@
+"""Writes fixtures/{version}.tar.gz: a small database and its files as this version leaves them.
+
+Run it once per release, before the version number changes: `python tests/upgrade/make_fixture.py`.
+Later versions must be able to start on every one of them.
+"""
+
+import hashlib
+import json
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from harness import Server, eventually, picture, running
+
+from safelight import __version__
+from safelight.infra.postgres import attached
+from safelight.infra.postgres_binaries import find_binaries
+
+FIXTURES = Path(__file__).parent / "fixtures"
+LIBRARY = "/api/organizations/default/uploads"
+
+
+def fill(server: Server) -> dict[str, str]:
+    """Three images classified, one of them deleted again."""
+    kept = {}
+    for name, kind in (("sunset.jpg", "JPEG"), ("Café 🐈.png", "PNG"), ("gone.webp", "WEBP")):
+        content = picture(kind, (160, 120), "orange")
+        assert server.upload(content, name).status_code == 201
+        kept[name] = hashlib.sha256(content).hexdigest()
+    with server.client() as client:
+        for name in kept:
+            eventually(lambda name=name: status(client, name) == "done")
+        assert client.delete(f"{LIBRARY}/gone.webp").status_code == 202
+        eventually(lambda: client.get(f"{LIBRARY}/gone.webp").status_code == 404)
+    del kept["gone.webp"]
+    return kept
+
+
+def status(client: "object", name: str) -> str | None:
+    answer = client.get(f"{LIBRARY}/{quote(name)}")  # type: ignore[attr-defined]  # an httpx client
+    return answer.json().get("classificationStatus") if answer.status_code == 200 else None
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
+        Path(scratch).chmod(0o711)
+        data_dir = Path(scratch) / "data"
+        with running(data_dir) as server:
+            expected = fill(server)
+        # One more that never left the ingest directory: killed before any worker saw it.
+        with running(data_dir, "--no-worker") as server:
+            content = picture("GIF", (40, 30))
+            assert server.upload(content, "waiting.gif").status_code == 201
+            expected["waiting.gif"] = hashlib.sha256(content).hexdigest()
+            server.kill()
+        (data_dir / "expected.json").write_text(json.dumps(expected, ensure_ascii=False, indent=1))
+        with attached(data_dir) as url:
+            dump = [str(find_binaries().folder / "pg_dump"), "--inserts", "--no-owner", url]
+            (data_dir / "dump.sql").write_bytes(subprocess.run(dump, check=True, stdout=-1).stdout)
+        with tarfile.open(FIXTURES / f"{__version__}.tar.gz", "w:gz") as archive:
+            for name in ("dump.sql", "expected.json", "ingest", "blobs"):
+                archive.add(data_dir / name, name)
+
+
+if __name__ == "__main__":
+    main()

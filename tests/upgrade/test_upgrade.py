@@ -1,0 +1,56 @@
+"""This version starts on what every earlier one left, and carries its work on."""
+
+import asyncio
+import hashlib
+import json
+import tarfile
+from pathlib import Path
+from urllib.parse import quote
+
+import asyncpg
+import pytest
+from conftest import _numbers, with_database
+from harness import eventually, running
+
+FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.tar.gz"))
+LIBRARY = "/api/organizations/default/uploads"
+
+
+async def restore(postgres_url: str, dump: str) -> str:
+    name = f"upgrade_{next(_numbers)}"
+    admin = await asyncpg.connect(with_database(postgres_url, "postgres"))
+    await admin.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    await admin.close()
+    url = with_database(postgres_url, name)
+    connection = await asyncpg.connect(url)
+    # psql's own commands are not SQL.
+    await connection.execute("\n".join(ln for ln in dump.splitlines() if not ln.startswith("\\")))
+    await connection.close()
+    return url
+
+
+def test_there_is_something_to_upgrade_from() -> None:
+    assert FIXTURES
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("fixture", FIXTURES, ids=lambda path: path.name)
+def test_upgrade(fixture: Path, postgres_url: str, tmp_path: Path) -> None:
+    with tarfile.open(fixture) as archive:
+        archive.extractall(tmp_path, filter="data")
+    expected: dict[str, str] = json.loads((tmp_path / "expected.json").read_text())
+    url = asyncio.run(restore(postgres_url, (tmp_path / "dump.sql").read_text()))
+    with running(tmp_path, SAFELIGHT_DATABASE_URL=url) as server, server.client() as client:
+
+        def done(name: str) -> bool:
+            answer = client.get(f"{LIBRARY}/{quote(name)}")
+            return answer.status_code == 200 and answer.json()["classificationStatus"] == "done"
+
+        for name, checksum in expected.items():
+            eventually(lambda name=name: done(name))
+            content = client.get(f"{LIBRARY}/{quote(name)}/content").content
+            assert hashlib.sha256(content).hexdigest() == checksum
+        listed = {item["name"] for item in client.get(LIBRARY).json()["items"]}
+        assert listed == set(expected)
+        story = client.get(f"{LIBRARY}/gone.webp/history").json()["items"]
+        assert story[-1]["type"] == "upload_deleted"
