@@ -2,6 +2,7 @@
 
 import io
 from functools import cache
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -9,8 +10,9 @@ from PIL import Image
 
 @cache
 def two_megapixels() -> bytes:
-    from skimage import data
+    from skimage import data as photographs
 
+    data: Any = photographs  # without types of its own
     grain = np.random.default_rng(7).normal(0, 4, (1414, 1414, 1))
     photo = np.asarray(Image.fromarray(data.astronaut()).resize((1414, 1414)), dtype=np.float64)
     buffer = io.BytesIO()

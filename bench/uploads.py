@@ -35,7 +35,7 @@ from safelight.infra.postgres import EmbeddedPostgres
 from safelight.ingest.directory import Incoming, IngestDirectory
 from safelight.ingest.multipart import FilePart
 from safelight.ingest.receive import Limits, Receiver
-from safelight.settings import ACCEPTED_TYPES, Settings
+from safelight.settings import ACCEPTED_TYPES, load
 from safelight.wiring import open_services
 
 TOKEN = "slt_" + "b" * 40
@@ -89,8 +89,13 @@ async def app_for(step: str, directory: Path, database_url: str) -> AsyncIterato
     elif step != "whole upload":
         yield partial_app(step, IngestDirectory(directory, RandomIds()))
     else:
-        settings = Settings(
-            data_dir=directory, ingest_dir=directory, bootstrap_token=TOKEN, max_upload_bytes=2**31
+        settings = load(
+            {
+                "data_dir": directory,
+                "ingest_dir": directory,
+                "bootstrap_token": TOKEN,
+                "max_upload_bytes": 2**31,
+            }
         )
         async with open_services(settings, database_url) as registry:
             await first_start(

@@ -10,15 +10,15 @@ from typing import Any
 
 import httpx
 import uvicorn
-from harness import TOKEN
 
+from harness import TOKEN
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
 from safelight.http.registry import Registry
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.ids import Ids
-from safelight.settings import Settings
+from safelight.settings import load
 from safelight.wiring import open_services
 
 
@@ -40,12 +40,15 @@ class Application:
 async def application(
     database_url: str, data_dir: Path, *, worker: bool = False, **values: Any
 ) -> AsyncIterator[Application]:
-    settings = Settings(data_dir=data_dir, bootstrap_token=TOKEN, **values)
+    settings = load({"data_dir": data_dir, "bootstrap_token": TOKEN, **values})
     async with open_services(settings, database_url, worker=worker) as registry:
         await first_start(registry.get(Database), settings, registry.get(Clock), registry.get(Ids))
         with socket.create_server(("127.0.0.1", 0)) as listener:
             config = uvicorn.Config(
-                create_app(registry), lifespan="off", log_config=None, access_log=False,
+                create_app(registry),
+                lifespan="off",
+                log_config=None,
+                access_log=False,
                 ws_per_message_deflate=False,
             )
             server = uvicorn.Server(config)

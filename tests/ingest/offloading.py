@@ -1,6 +1,8 @@
 """Images waiting for storage, and a worker's hands to bring them there one step at a time."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count
@@ -15,12 +17,14 @@ from safelight.infra.ids import ImageId, RandomIds
 from safelight.infra.jobs import Job, JobId, Verdict
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue import Queue
+from safelight.infra.queue_worker import Worker
 from safelight.ingest import jobs, repo
 from safelight.ingest.deletion import Deletion
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.offload import Offload, Offloading
 from safelight.ingest.repo import Image
+from safelight.ingest.sweep import Sweep
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
@@ -36,6 +40,7 @@ class Yard:
     root: Path
     clock: Watch = field(default_factory=Watch)
     store: ObjectStore | None = None
+    lease: float = 10.0
 
     def __post_init__(self) -> None:
         self.ids = RandomIds()
@@ -45,13 +50,26 @@ class Yard:
         kinds = (*jobs.KINDS, *objects.KINDS)
         self.bus = Bus(self.db, "yard")
         self.queue = Queue(
-            self.db, self.bus, self.clock, owner="yard", node=self.directory.node, kinds=kinds
-        )
+            self.db, self.bus, self.clock, owner=self.ids.short("yard"), node=self.directory.node,
+            kinds=kinds, lease=self.lease,
+        )  # fmt: skip
         self.deliver = Deliver(self.db, self.clock, {Action.CREATED: (), Action.DELETED: ()})
         self.offload = Offload(
             self.db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
         )
         self.deletion = Deletion(self.store, self.queue, self.clock)
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[Worker]:
+        """A worker that does it all, delivery included."""
+        sweep = Sweep(self.db, self.directory, self.clock, Metrics(), 60)
+        handlers = (*jobs.handlers(self.offload, sweep), *objects.handlers(self.deliver, {}))
+        worker = Worker(self.queue, handlers)
+        await worker.start()
+        try:
+            yield worker
+        finally:
+            await worker.stop()
 
     async def close(self) -> None:
         assert self.store
@@ -84,11 +102,12 @@ class Yard:
     async def claim(self, image: Image) -> Job[Offloading]:
         """Takes the image's job as a worker would, from whoever has it."""
         row = await self.db.fetchrow(
-            "UPDATE jobs SET status = 'running', owner = 'yard', claim = claim + 1, "
+            "UPDATE jobs SET status = 'running', owner = $3, claim = claim + 1, "
             "attempts = attempts + 1, lease_until = now() + $2 "
             "WHERE kind = 'ingest.offload' AND key = $1 RETURNING *",
             image.id,
             timedelta(seconds=10),
+            self.queue.owner,
         )
         assert row
         return Job(
@@ -122,7 +141,7 @@ class Yard:
     async def idle(self) -> None:
         """Waits until no job is left."""
         async with asyncio.timeout(30):
-            while await self.jobs_left():  # noqa: ASYNC110 - the rows are the event
+            while await self.jobs_left():
                 await asyncio.sleep(0.02)
 
     async def jobs_left(self) -> list[str]:

@@ -75,7 +75,7 @@ def test_the_database_dies_and_comes_back(data_dir: Path) -> None:
     with running(data_dir) as server:
         assert server.upload(picture()).status_code == 201
         kill_postmaster(data_dir)
-        answers = []
+        answers: list[httpx.Response] = []
         while not answers or answers[-1].status_code != 201:
             answers.append(server.upload(picture()))
             assert len(answers) < 400

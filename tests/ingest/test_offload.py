@@ -16,12 +16,9 @@ from safelight.infra import failpoints
 from safelight.infra.clock import iso
 from safelight.infra.db import Database
 from safelight.infra.jobs import Done, LeaseLost, Retry
-from safelight.infra.metrics import Metrics
-from safelight.infra.queue_worker import Worker
 from safelight.ingest import jobs, repo
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.repo import Image
-from safelight.ingest.sweep import Sweep
 from safelight.objects import jobs as objects
 from safelight.objects import repo as objects_repo
 
@@ -66,16 +63,10 @@ async def test_the_bytes_are_linked_not_copied(yard: Yard) -> None:
 
 async def test_the_worker_does_it_all(yard: Yard) -> None:
     """Offload and delivery, the second one handed over without another claim."""
-    sweep = Sweep(yard.db, yard.directory, yard.clock, Metrics(), 60)
-    handlers = (*jobs.handlers(yard.offload, sweep), *objects.handlers(yard.deliver, {}))
-    worker = Worker(yard.queue, handlers, (*jobs.SCHEDULES, *objects.SCHEDULES))
-    await worker.start()
-    try:
+    async with yard.working():
         images = [await yard.receive(f"{n}.jpg", b"%d" % n) for n in range(20)]
         yard.queue.wake(jobs.OFFLOAD)
         await yard.idle()
-    finally:
-        await worker.stop()
     assert {await yard.status(image) for image in images} == {Status.STORED}
     undelivered = "SELECT count(*) FROM object_events WHERE delivered_at IS NULL"
     assert await yard.db.fetchval(undelivered) == 0
@@ -89,7 +80,7 @@ async def test_the_delivery_is_leased_to_this_worker(yard: Yard) -> None:
     await yard.bring(image)
     row = await yard.db.fetchrow("SELECT id, status, owner FROM jobs")
     assert row
-    assert (row["status"], row["owner"]) == ("running", "yard")
+    assert (row["status"], row["owner"]) == ("running", yard.queue.owner)
     [job] = handed
     assert (job.id, job.kind, job.payload.name) == (row["id"], objects.DELIVER, "cat.jpg")
     assert await yard.deliver.handle(job) == ENDED
@@ -110,10 +101,7 @@ async def test_doing_it_twice_changes_nothing(yard: Yard) -> None:
     everything = "SELECT objects::text, images::text, activity::text FROM objects, images, activity"
     before = await yard.db.fetch(everything)
     assert await yard.offload.handle(job) == Done()
-    assert (
-        await yard.db.fetch(everything)
-        == before
-    )
+    assert await yard.db.fetch(everything) == before
 
 
 async def test_one_that_lost_its_job_writes_nothing(yard: Yard) -> None:

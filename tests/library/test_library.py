@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from harness import picture
 from inprocess import Application, application
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import websockets
-from harness import TOKEN, picture
-from inprocess import Application, application
 from websockets.asyncio.client import ClientConnection, connect
 
+from harness import TOKEN, picture
+from inprocess import Application, application
 from safelight.live import routes
 from safelight.live.hub import Hub
 
@@ -24,7 +24,9 @@ async def app(database_url: str, tmp_path: Path) -> AsyncIterator[Application]:
         yield app
 
 
-def socket(app: Application, query: str = "", organization: str = "default", **headers: str) -> connect:
+def socket(
+    app: Application, query: str = "", organization: str = "default", **headers: str
+) -> connect:
     url = app.url.replace("http", "ws", 1) + f"/api/organizations/{organization}/live{query}"
     return connect(url, additional_headers=headers or AUTHORIZED)
 
@@ -127,7 +129,13 @@ async def test_a_client_too_slow_is_let_go(
         for number in range(30):
             await app.db.execute(
                 "SELECT activity_append('default', 0, $1)",
-                [{"subject": "x:1", "type": "upload_deleted", "data": {"name": f"{number}{filler}"}}],
+                [
+                    {
+                        "subject": "x:1",
+                        "type": "upload_deleted",
+                        "data": {"name": f"{number}{filler}"},
+                    }
+                ],
             )
         for _ in range(30):
             await receive(quick)

@@ -10,13 +10,15 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from harness import Server, eventually, picture, running
+import httpx
 
+from harness import Server, eventually, picture, running
 from safelight import __version__
 from safelight.infra.postgres import attached
 from safelight.infra.postgres_binaries import find_binaries
@@ -34,16 +36,16 @@ def fill(server: Server) -> dict[str, str]:
         kept[name] = hashlib.sha256(content).hexdigest()
     with server.client() as client:
         for name in kept:
-            eventually(lambda name=name: status(client, name) == "done")
+            eventually(partial(is_done, client, name))
         assert client.delete(f"{LIBRARY}/gone.webp").status_code == 202
         eventually(lambda: client.get(f"{LIBRARY}/gone.webp").status_code == 404)
     del kept["gone.webp"]
     return kept
 
 
-def status(client: "object", name: str) -> str | None:
-    answer = client.get(f"{LIBRARY}/{quote(name)}")  # type: ignore[attr-defined]  # an httpx client
-    return answer.json().get("classificationStatus") if answer.status_code == 200 else None
+def is_done(client: httpx.Client, name: str) -> bool:
+    answer = client.get(f"{LIBRARY}/{quote(name)}")
+    return answer.status_code == 200 and answer.json()["classificationStatus"] == "done"
 
 
 def main() -> None:

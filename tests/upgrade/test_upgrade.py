@@ -4,11 +4,13 @@ import asyncio
 import hashlib
 import json
 import tarfile
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
 import asyncpg
 import pytest
+
 from conftest import _numbers, with_database
 from harness import eventually, running
 
@@ -47,7 +49,7 @@ def test_upgrade(fixture: Path, postgres_url: str, tmp_path: Path) -> None:
             return answer.status_code == 200 and answer.json()["classificationStatus"] == "done"
 
         for name, checksum in expected.items():
-            eventually(lambda name=name: done(name))
+            eventually(partial(done, name))
             content = client.get(f"{LIBRARY}/{quote(name)}/content").content
             assert hashlib.sha256(content).hexdigest() == checksum
         listed = {item["name"] for item in client.get(LIBRARY).json()["items"]}

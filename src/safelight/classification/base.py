@@ -51,7 +51,7 @@ class Prediction:
 
 
 class Classifier(Protocol):
-    """`open` before the first `classify`, `close` after the last; both may be called again and then cost nothing."""
+    """`open` before the first `classify`, `close` after the last; calling either again is free."""
 
     @property
     def name(self) -> str:

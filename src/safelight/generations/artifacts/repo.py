@@ -1,0 +1,247 @@
+"""The library: finished generations, artifacts, their tags, and what they cost."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+import asyncpg
+
+from safelight.infra.db import Connection, Database
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    id: str
+    organization: str
+    generation_id: str
+    content_type: str
+    size_bytes: int
+    checksum: str
+    metadata: Mapping[str, Any]
+    created_at: int
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A finished generation. `tasks` are as they ended."""
+
+    id: str
+    organization: str
+    status: str
+    provider: str
+    kind: str
+    model: str
+    input: Mapping[str, Any]
+    count: int
+    artifact_count: int
+    tasks: list[dict[str, Any]]
+    cost: Decimal
+    created_at: int
+    timeout_at: int
+    completed_at: int
+    tags: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    provider: str
+    generations: int
+    artifacts: int
+    cost: Decimal
+
+
+Position = tuple[int, str] | None
+
+_TAGS = """
+    ARRAY(SELECT tag FROM tags WHERE target_id = item.id AND target_type = '{}' ORDER BY tag)
+    AS tags
+"""
+_ARTIFACT = f"item.*, {_TAGS.format('artifact')}"
+_MADE = f"item.*, {_TAGS.format('generation')}"
+
+
+async def add(connection: Connection, artifact: Artifact) -> None:
+    await connection.execute(
+        """
+        INSERT INTO artifacts (id, organization, generation_id, content_type, size_bytes, checksum,
+                               metadata, created_at)
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        """,
+        artifact.id,
+        artifact.organization,
+        artifact.generation_id,
+        artifact.content_type,
+        artifact.size_bytes,
+        artifact.checksum,
+        dict(artifact.metadata),
+        artifact.created_at,
+    )
+
+
+async def find(db: Database, artifact_id: str) -> Artifact | None:
+    row = await db.fetchrow(
+        f"SELECT {_ARTIFACT} FROM artifacts AS item WHERE id = $1", artifact_id
+    )
+    return None if row is None else _artifact(row)
+
+
+async def deleted_from(db: Database, artifact_id: str) -> str | None:
+    """The organization it was deleted in, if it was."""
+    organization: str | None = await db.fetchval(
+        "SELECT organization FROM deleted_artifacts WHERE id = $1", artifact_id
+    )
+    return organization
+
+
+async def page(
+    db: Database,
+    organization: str,
+    generation_id: str | None,
+    tag: str | None,
+    before: Position,
+    limit: int,
+) -> list[Artifact]:
+    """Newest first; a tag may be the artifact's own or its generation's, also one in flight."""
+    tagged = """
+        AND EXISTS (
+            SELECT FROM tags WHERE organization = $1 AND tag = $3
+              AND (target_type, target_id) IN (('artifact', item.id), ('generation', generation_id))
+            UNION ALL
+            SELECT FROM generations_inflight AS active
+            WHERE active.id = item.generation_id AND finished_at IS NULL AND $3 = ANY (active.tags)
+        )
+    """
+    rows = await db.fetch(
+        f"""
+        SELECT {_ARTIFACT} FROM artifacts AS item
+        WHERE organization = $1 AND ($2::text IS NULL OR generation_id = $2)
+          AND ($4::bigint IS NULL OR (created_at, id) < ($4, $5::text))
+          {tagged if tag is not None else "AND $3::text IS NULL"}
+        ORDER BY created_at DESC, id DESC LIMIT $6
+        """,
+        organization,
+        generation_id,
+        tag,
+        *(before or (None, None)),
+        limit + 1,
+    )
+    return [_artifact(row) for row in rows]
+
+
+async def find_made(db: Database, generation_id: str) -> Made | None:
+    row = await db.fetchrow(
+        f"SELECT {_MADE} FROM generations AS item WHERE id = $1", generation_id
+    )
+    return None if row is None else _made(row)
+
+
+async def page_made(
+    db: Database,
+    organization: str,
+    status: str | None,
+    tag: str | None,
+    before: Position,
+    limit: int,
+) -> list[Made]:
+    tagged = """
+        AND EXISTS (SELECT FROM tags WHERE organization = $1 AND tag = $3
+                    AND target_type = 'generation' AND target_id = item.id)
+    """
+    rows = await db.fetch(
+        f"""
+        SELECT {_MADE} FROM generations AS item
+        WHERE organization = $1 AND ($2::text IS NULL OR status = $2)
+          AND ($4::bigint IS NULL OR (created_at, id) < ($4, $5::text))
+          {tagged if tag is not None else "AND $3::text IS NULL"}
+        ORDER BY created_at DESC, id DESC LIMIT $6
+        """,
+        organization,
+        status,
+        tag,
+        *(before or (None, None)),
+        limit + 1,
+    )
+    return [_made(row) for row in rows]
+
+
+async def spending(db: Database, organization: str, since: int, until: int) -> list[Spent]:
+    """By provider, of generations that ended in that time; deleting artifacts changes nothing."""
+    rows = await db.fetch(
+        """
+        SELECT provider, count(*) AS generations, sum(artifact_count)::bigint AS artifacts,
+               sum(cost) AS cost
+        FROM generations WHERE organization = $1 AND completed_at >= $2 AND completed_at < $3
+        GROUP BY provider ORDER BY provider
+        """,
+        organization,
+        since,
+        until,
+    )
+    return [Spent(**row) for row in rows]
+
+
+async def put_tag(connection: Connection, organization: str, kind: str, tag: str, of: str) -> None:
+    await connection.execute(
+        """
+        INSERT INTO tags (organization, tag, target_type, target_id) VALUES ($1, $2, $3, $4)
+        ON CONFLICT DO NOTHING
+        """,
+        organization,
+        tag,
+        kind,
+        of,
+    )
+
+
+async def drop_tag(connection: Connection, organization: str, kind: str, tag: str, of: str) -> None:
+    await connection.execute(
+        "DELETE FROM tags WHERE organization = $1 AND tag = $2 AND target_type = $3 "
+        "AND target_id = $4",
+        organization,
+        tag,
+        kind,
+        of,
+    )
+
+
+async def tag_count(connection: Connection, kind: str, of: str) -> int:
+    count: int = await connection.fetchval(
+        "SELECT count(*) FROM tags WHERE target_type = $1 AND target_id = $2", kind, of
+    )
+    return count
+
+
+async def lock_artifact(connection: Connection, artifact_id: str) -> bool:
+    """Whether it is there, and stays as it is until the transaction ends."""
+    row = await connection.fetchrow("SELECT FROM artifacts WHERE id = $1 FOR UPDATE", artifact_id)
+    return row is not None
+
+
+async def remove(connection: Connection, artifact_id: str, now: int) -> bool:
+    """The row and its tags go, the memory of it stays. False: it was gone before."""
+    organization = await connection.fetchval(
+        "DELETE FROM artifacts WHERE id = $1 RETURNING organization", artifact_id
+    )
+    if organization is None:
+        return False
+    await connection.execute(
+        """
+        WITH untagged AS (DELETE FROM tags WHERE target_id = $1 AND target_type = 'artifact')
+        INSERT INTO deleted_artifacts (id, organization, deleted_at) VALUES ($1, $2, $3)
+        ON CONFLICT DO NOTHING
+        """,
+        artifact_id,
+        organization,
+        now,
+    )
+    return True
+
+
+def _artifact(row: asyncpg.Record) -> Artifact:
+    return Artifact(**{**row, "tags": tuple(row["tags"])})
+
+
+def _made(row: asyncpg.Record) -> Made:
+    return Made(**{**row, "tags": tuple(row["tags"])})

@@ -1,0 +1,152 @@
+"""What Safelight asks of whoever makes images and clips. One file per provider implements it, one
+line in registry.py offers it, and tests/generations/test_conformance.py holds each to it.
+
+A provider keeps nothing: what must survive is in the order, and every answer is one of the outcomes
+below. It raises nothing for what a vendor does or says.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from safelight.generations.lifecycle import Code, Kind, Media, TaskError
+from safelight.infra.clock import Clock
+from safelight.settings import Settings
+
+# Names that belong to us in a vendor's request, whatever the caller sends.
+RESERVED = frozenset(
+    {"taskType", "taskUUID", "numberResults", "webhookURL", "deliveryMethod", "uploadEndpoint"}
+)
+LONGEST_WORDS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One task as a provider sees it. `task_id` is ours, made and saved before the call, for
+    vendors that take one; for others it is the id they gave the task, once known."""
+
+    generation_id: str
+    artifact_id: str
+    position: int
+    task_id: str | None
+    kind: Kind
+    model: str
+    input: Mapping[str, Any]
+    webhook_url: str = field(repr=False)
+    seconds: float
+
+    @property
+    def prompt(self) -> str | None:
+        prompt = self.input.get("prompt")
+        return prompt if isinstance(prompt, str) else None
+
+    @property
+    def seed(self) -> int | None:
+        """Task i of a seeded request uses seed + i."""
+        seed = self.input.get("seed")
+        return seed + self.position if isinstance(seed, int) else None
+
+    @property
+    def passed_on(self) -> dict[str, Any]:
+        """The input without the prompt, the seed and what is ours to say."""
+        ours = RESERVED | {"prompt", "seed"}
+        return {name: value for name, value in self.input.items() if name not in ours}
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The provider is at work and will tell, or can be asked."""
+
+    task_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    media: Media
+    task_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Final: asking again would not help."""
+
+    error: TaskError
+
+    @classmethod
+    def because(cls, message: str, code: Code = Code.REFUSED) -> "Refused":
+        return cls(TaskError(code, message))
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Try again later. `sent`: the provider may have taken the task all the same. `busy`: it asks
+    everybody to slow down."""
+
+    message: str
+    retry_after: float | None = None
+    sent: bool = False
+    busy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """The provider knows no such task."""
+
+
+Outcome = Accepted | Finished | Refused | Trouble | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a webhook tells of one task."""
+
+    task_id: str | None
+    outcome: Outcome
+
+
+class Provider(Protocol):
+    name: str
+    kinds: frozenset[Kind]
+    hosts: tuple[str, ...]  # whose media may be fetched; `*.` stands for any name below
+    chooses_ids: bool  # the vendor names its tasks itself, when it takes them
+    cancels: bool
+    per_minute: int | None  # most submissions a minute
+
+    def check(self, model: str, kind: Kind, wanted: Mapping[str, Any]) -> None:
+        """Raises `InvalidRequest` for what is known to be impossible."""
+
+    async def submit(self, order: Order) -> Outcome:
+        """An image's call returns with its result where the vendor can; a video's does not wait."""
+
+    async def poll(self, order: Order) -> Outcome: ...
+
+    async def cancel(self, order: Order) -> bool:
+        """Whether the vendor now knows that nobody waits for this."""
+
+    async def signed(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Whether a webhook is the vendor's by its signature; true where vendors do not sign."""
+
+    def reports(self, payload: Any) -> Sequence[Report]: ...
+
+    async def draw(self, order: Order) -> bytes:
+        """The bytes of media whose address is `DRAWN`; only for those who make them here."""
+
+    async def close(self) -> None: ...
+
+
+DRAWN = "drawn:here"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """What a provider is built on. `deliver` sends a webhook from a job of our own."""
+
+    settings: Settings
+    clock: Clock
+    deliver: Callable[[Order, str, float], Awaitable[None]]
+
+
+def one_line(text: object, fallback: str) -> str:
+    """A vendor's words, short enough for our history."""
+    words = " ".join(text.split()) if isinstance(text, str) else ""
+    return words[:LONGEST_WORDS] or fallback

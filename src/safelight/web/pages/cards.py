@@ -1,0 +1,161 @@
+"""One image as the gallery shows it, and what the visitor asked to see. Pure."""
+
+from dataclasses import dataclass
+from enum import Enum
+from urllib.parse import quote, urlencode
+
+from safelight.ingest.lifecycle import Status
+from safelight.ingest.repo import Image
+from safelight.library.entry import RunState
+from safelight.library.repo import Filters, Upload
+from safelight.library.search import prefix_query, words
+
+_KIB = 1024
+
+
+class State(Enum):
+    """Where an image is on its way: the word people read, and the icon and tone beside it."""
+
+    RECEIVED = ("Received", "inbox", "plain")
+    NOT_STORED = ("Not stored", "alert", "problem")
+    STORED = ("Stored", "archive", "plain")
+    CLASSIFYING = ("Classifying", "loop", "plain")
+    LABELLED = ("Labelled", "tag", "accent")
+    NO_LABEL = ("No label", "alert", "problem")
+
+    def __init__(self, word: str, icon: str, tone: str) -> None:
+        self.word = word
+        self.icon = icon
+        self.tone = tone
+
+    @property
+    def slug(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+    @property
+    def moves(self) -> bool:
+        """Whether it will change by itself."""
+        return self in {State.RECEIVED, State.STORED, State.CLASSIFYING}
+
+
+_OF_RUN = {
+    RunState.PENDING: State.STORED,
+    RunState.RUNNING: State.CLASSIFYING,
+    RunState.DONE: State.LABELLED,
+    RunState.FAILED: State.NO_LABEL,
+}
+STATUS_WORDS = {
+    RunState.PENDING: "Waiting for a label",
+    RunState.RUNNING: "Being classified",
+    RunState.DONE: "Labelled",
+    RunState.FAILED: "No label",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    name: str
+    at: int
+    state: State
+    version: str | None  # of the content; None: there is nothing to show yet
+    width: int | None
+    height: int | None
+    size_bytes: int | None
+    label: str | None = None
+    score: float | None = None
+    trouble: str | None = None
+
+    @property
+    def path(self) -> str:
+        return quote(self.name, safe="")
+
+    @property
+    def percent(self) -> str | None:
+        """Whole, except that certainty is never claimed by rounding."""
+        if self.score is None:
+            return None
+        whole = round(self.score * 100)
+        return "> 99 %" if whole == 100 and self.score < 1 else f"{whole} %"  # noqa: PLR2004
+
+    @property
+    def facts(self) -> str:
+        size = None if self.size_bytes is None else readable_size(self.size_bytes)
+        pixels = f"{self.width} × {self.height}" if self.width and self.height else None
+        return " · ".join(filter(None, (pixels, size)))
+
+
+def of_entry(entry: Upload, trouble: str | None = None) -> Card:
+    state = _OF_RUN[entry.classification_status]
+    return Card(
+        name=entry.name,
+        at=entry.event_time,
+        state=state,
+        version=entry.idempotency_key,
+        width=entry.width,
+        height=entry.height,
+        size_bytes=entry.size_bytes,
+        label=entry.classification_label,
+        score=entry.classification_score,
+        trouble=trouble if state in {State.CLASSIFYING, State.NO_LABEL} else None,
+    )
+
+
+def of_image(image: Image, trouble: str | None = None) -> Card:
+    return Card(
+        name=image.name,
+        at=image.created_at,
+        state=State.NOT_STORED if image.status is Status.FAILED else State.RECEIVED,
+        version=None,
+        width=image.width,
+        height=image.height,
+        size_bytes=image.size_bytes,
+        trouble=trouble,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The filters above the gallery."""
+
+    q: str | None = None
+    label: str | None = None
+    status: RunState | None = None
+
+    @property
+    def any(self) -> bool:
+        return any((self.q, self.label, self.status))
+
+    @property
+    def is_wordless(self) -> bool:
+        """A search without a letter or digit finds nothing, since it says nothing."""
+        return self.q is not None and prefix_query(self.q) is None
+
+    def as_filters(self) -> Filters:
+        return Filters(self.label, prefix_query(self.q) if self.q else None, self.status)
+
+    def query(self, **more: str | None) -> str:
+        """As an address's query, with its question mark."""
+        pairs = {"q": self.q, "label": self.label, "status": self.status, **more}
+        given = {name: value for name, value in pairs.items() if value}
+        return f"?{urlencode(given)}" if given else ""
+
+    def matches(self, card: Card) -> bool:
+        """The same judgement as the library's search, for one card at hand."""
+        if self.label is not None and card.label != self.label:
+            return False
+        if self.status is not None and card.state is not _OF_RUN[self.status]:
+            return False
+        have = words(card.name, card.label)
+        asked = words(self.q)
+        return all(any(word.startswith(start) for word in have) for start in asked)
+
+
+def readable_size(size: int) -> str:
+    if size < _KIB:
+        return f"{size} B"
+    amount = size / _KIB
+    for unit in ("KB", "MB"):
+        if amount < _KIB:
+            return f"{amount:.0f} {unit}" if amount >= 10 else f"{amount:.1f} {unit}"  # noqa: PLR2004
+        amount /= _KIB
+    return f"{amount:.1f} GB"
