@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 BOUNDARY = "bench"
+NAME = b"00000"  # stands in a file name; with `rename` each request has its own
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Result:
         return len(self.latencies) / self.seconds
 
 
-def multipart(content: bytes, name: str = "bench.jpg") -> bytes:
+def multipart(content: bytes, name: str = "photo-00000.jpg") -> bytes:
     head = (
         f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="{name}"\r\n'
         "Content-Type: image/jpeg\r\n\r\n"
@@ -37,12 +38,18 @@ def request(path: str, body: bytes, token: str) -> bytes:
 
 
 def post_many(
-    port: int, message: bytes, *, count: int, clients: int, rate: float | None = None
+    port: int,
+    message: bytes,
+    *,
+    count: int,
+    clients: int,
+    rate: float | None = None,
+    rename: bool = False,
 ) -> Result:
     """Sends `count` requests from a process of its own, so that its CPU is not the server's."""
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(
-        target=_run, args=(theirs, port, message, count, clients, rate)
+        target=_run, args=(theirs, port, message, count, clients, rate, rename)
     )
     process.start()
     result: Result = ours.recv()
@@ -51,12 +58,20 @@ def post_many(
 
 
 def _run(
-    pipe: Connection, port: int, message: bytes, count: int, clients: int, rate: float | None
+    pipe: Connection,
+    port: int,
+    message: bytes,
+    count: int,
+    clients: int,
+    rate: float | None,
+    rename: bool,
 ) -> None:
-    pipe.send(asyncio.run(_post(port, message, count, clients, rate)))
+    pipe.send(asyncio.run(_post(port, message, count, clients, rate, rename)))
 
 
-async def _post(port: int, message: bytes, count: int, clients: int, rate: float | None) -> Result:
+async def _post(
+    port: int, message: bytes, count: int, clients: int, rate: float | None, rename: bool
+) -> Result:
     numbers = iter(range(count))
     latencies: list[float] = []
     statuses: dict[int, int] = {}
@@ -68,7 +83,7 @@ async def _post(port: int, message: bytes, count: int, clients: int, rate: float
             if rate:
                 await asyncio.sleep(max(0.0, started + number / rate - time.monotonic()))
             begun = time.monotonic()
-            writer.write(message)
+            writer.write(message.replace(NAME, f"{number:05}".encode(), 1) if rename else message)
             status = await _answer(reader)
             latencies.append(time.monotonic() - begun)
             statuses[status] = statuses.get(status, 0) + 1

@@ -22,7 +22,11 @@ from safelight.web.pages.errors import render_error_page
 from safelight.web.routes import router as web
 
 ROUTERS = (ingest, events, library, live, accounts, admin, queues, web)
-BODY_LIMITS: dict[str, int | None] = {"/api/upload": None, "/api/events/objects": 8 * 1024 * 1024}
+BODY_LIMITS: dict[str, int | None] = {
+    "/api/upload": None,
+    "/app/{org}/upload": None,
+    "/api/events/objects": 8 * 1024 * 1024,
+}
 
 
 def create_api(settings: Settings) -> FastAPI:

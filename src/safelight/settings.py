@@ -26,6 +26,7 @@ ACCEPTED_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/a
 
 CommaList = Annotated[tuple[str, ...], NoDecode]
 Seconds = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Settings(BaseSettings):
@@ -125,18 +126,73 @@ class Settings(BaseSettings):
         "https://api.replicate.com/v1", description="Address of the Replicate API."
     )
     replicate_api_token: SecretStr | None = Field(None, description="Replicate token; enables it.")
+    replicate_webhook_secret: SecretStr | None = Field(
+        None, description="`whsec_…` that Replicate signs webhooks with. Default: asked for."
+    )
     outgoing_allow: CommaList = Field(
         (), description="Extra `host:port` that may be fetched, loopback included."
     )
     generation_image_timeout_seconds: Seconds = Field(300, description="Limit of an image.")
     generation_video_timeout_seconds: Seconds = Field(600, description="Limit of a video.")
+    generation_fetch_seconds: Seconds = Field(
+        180, description="Limit of fetching one result from its provider."
+    )
+    generation_concurrency: int = Field(
+        20, ge=1, le=64, description="Calls to one provider at once, per process."
+    )
+    generation_state_days: Seconds = Field(
+        7,
+        description="Days that a generation's state in flight is kept after its end.",
+    )
+    artifact_max_bytes: int = Field(
+        512 * 1024 * 1024, ge=1, description="Largest artifact in bytes."
+    )
+    studio_delay_seconds: float = Field(
+        0, ge=0, le=3600, description="How long the built-in studio lets each task wait."
+    )
+
+    # Approvals and submissions
+    approval_expiry_seconds: Seconds = Field(
+        604_800, description="Age at which a request for approval that nobody decided is rejected."
+    )
+    safety_block_score: Share = Field(
+        0.85,
+        description="Safety score from which a submission is rejected, unless an "
+        "organization has its own.",
+    )
+    safety_review_score: Share = Field(
+        0.40, description="Safety score from which a person is asked, likewise."
+    )
+    vision_url: str | None = Field(
+        None, description="A remote model that judges submissions too; docs/submissions.md."
+    )
+    vision_token: SecretStr | None = Field(None, description="Its bearer token.")
+    vision_timeout_seconds: Seconds = Field(20, description="Limit of one request to it.")
+    scan_timeout_seconds: Annotated[float, Field(gt=0, le=100)] = Field(
+        55, description="Limit of the whole processing of one submission."
+    )
+    scan_max_frames: int = Field(
+        1000, ge=1, description="Most frames an animation may have to be published."
+    )
+    scan_memory_bytes: int = Field(
+        1024**3, ge=64 * 1024**2, description="Memory for decoding one submitted image."
+    )
+    scan_cpu_seconds: int = Field(
+        20, ge=1, description="Processor time for decoding one submitted image."
+    )
 
     # Stuck work
     stale_after_seconds: Seconds = Field(180, description="Age of a stage that shows as stale.")
     stuck_after_seconds: Seconds = Field(300, description="Age of a stage that is recovered.")
     recovery_interval_seconds: Seconds = Field(300, description="How often recovery looks.")
     recovery_backoff_seconds: Annotated[tuple[float, ...], NoDecode] = Field(
-        (300, 600, 1200), description="Waits before the first, second, … automatic retry."
+        (300, 600, 1200), description="Waits after the first, second, … automatic retry."
+    )
+    recovery_retries: int = Field(
+        3,
+        ge=0,
+        le=100,
+        description="Automatic retries of a stuck submission before it is given up.",
     )
 
     # Running it
@@ -245,7 +301,7 @@ class Settings(BaseSettings):
             raise ValueError("write `local` or s3://bucket?endpoint=…&region=…")
         return value
 
-    @field_validator("public_url", "runware_url", "replicate_url", "workers_ai_url")
+    @field_validator("public_url", "runware_url", "replicate_url", "workers_ai_url", "vision_url")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         if value is None:
@@ -261,6 +317,11 @@ class Settings(BaseSettings):
             raise ValueError(
                 "SAFELIGHT_STUCK_AFTER_SECONDS must not be smaller than "
                 "SAFELIGHT_STALE_AFTER_SECONDS: work is shown as stale before it is recovered"
+            )
+        if self.safety_block_score < self.safety_review_score:
+            raise ValueError(
+                "SAFELIGHT_SAFETY_BLOCK_SCORE must not be smaller than "
+                "SAFELIGHT_SAFETY_REVIEW_SCORE: a person is asked about what is not yet rejected"
             )
         if self.classifier == "workers-ai" and self.workers_ai_url is None:
             raise ValueError("SAFELIGHT_CLASSIFIER=workers-ai also needs SAFELIGHT_WORKERS_AI_URL")

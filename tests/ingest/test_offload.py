@@ -6,6 +6,7 @@ import os
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from objects.stores import events
 from safelight.infra import failpoints
 from safelight.infra.clock import iso
 from safelight.infra.db import Database
-from safelight.infra.jobs import Done, LeaseLost, Retry
+from safelight.infra.jobs import Done, Job, LeaseLost, Retry
 from safelight.ingest import jobs, repo
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.repo import Image
@@ -74,7 +75,7 @@ async def test_the_worker_does_it_all(yard: Yard) -> None:
 
 
 async def test_the_delivery_is_leased_to_this_worker(yard: Yard) -> None:
-    handed = []
+    handed: list[Job[Any]] = []
     yard.queue.employ(handed.append)
     image = await yard.receive()
     await yard.bring(image)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from itertools import count
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
@@ -9,6 +10,7 @@ import pytest
 
 from safelight.infra.db import Database
 
+_numbers = count(1)
 _EMPTY = """
 DELETE FROM jobs; DELETE FROM blob_pins; DELETE FROM objects; DELETE FROM blobs;
 DELETE FROM object_events; DELETE FROM object_outbox; DELETE FROM blob_walks; DELETE FROM activity;
@@ -33,7 +35,7 @@ async def _clone(url: str, name: str) -> str:
 
 @pytest.fixture(scope="session")
 def shared_url(postgres_url: str) -> str:
-    return asyncio.run(_clone(postgres_url, "objects"))
+    return asyncio.run(_clone(postgres_url, f"shared_{next(_numbers)}"))
 
 
 @pytest.fixture

@@ -11,11 +11,12 @@ from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.objects import repo
-from safelight.objects.collect import DAY_MS, STRAY_MS, Collect
-from safelight.objects.store import Facts
+from safelight.objects.collect import STRAY_MS, Collect
+from safelight.objects.store import Facts, Landed
 
 KEY = "acme/cat.jpg"
 JPEG = Facts("image/jpeg")
+DAY_MS = 86_400_000
 
 
 def collect(local: Local, grace_ms: int = 0) -> Collect:
@@ -109,12 +110,12 @@ async def test_the_last_words_of_a_dead_put_are_refused(local: Local) -> None:
     await local.store.delete(KEY)
     local.clock.ms = local.clock.now_ms() + 1000
     sha256 = digest(b"bytes")
-    landed = []
+    landed: list[Landed] = []
 
     class Dying:
         async def beaten(self, connection: object) -> None: ...
 
-        async def write(self, _: object, what: object) -> None:
+        async def write(self, _: object, what: Landed) -> None:
             landed.append(what)
             raise ConnectionResetError
 
@@ -136,7 +137,6 @@ async def test_strays_are_removed_when_they_are_old(local: Local) -> None:
     with pytest.raises(FailpointError):
         await local.store.put(KEY, stream(b"stray"), JPEG)
     failpoints.disarm()
-    (local.root / "drafts" / "draft_left").write_bytes(b"half")
     foreign = local.root / digest(b"stray")[:2] / "README"
     foreign.write_text("not ours")
     await local.store.put("acme/b", stream(b"kept"), JPEG)
@@ -147,20 +147,7 @@ async def test_strays_are_removed_when_they_are_old(local: Local) -> None:
     local.clock.ms += 120_000
     assert sum([await collect(local).run() for _ in range(8)]) == 1
     assert set(local.files()) == {digest(b"kept")}
-    assert local.drafts() == []
     assert foreign.exists()
-
-
-async def test_old_tombstones_and_events_are_forgotten(local: Local) -> None:
-    local.clock.ms = 1000
-    await local.store.put(KEY, stream(b"1"), JPEG)
-    await local.store.delete(KEY)
-    await local.store.put("thumbnails/a", stream(b"2"), JPEG)
-    local.clock.ms += 31 * DAY_MS
-    await collect(local, 60 * DAY_MS).run()
-    assert await local.db.fetchval("SELECT array_agg(key) FROM objects") == ["thumbnails/a"]
-    # Those of the upload are not delivered yet, however old.
-    assert await local.db.fetchval("SELECT count(*) FROM object_events") == 2
 
 
 async def test_puts_and_collections_at_once(local: Local, tmp_path: Path) -> None:

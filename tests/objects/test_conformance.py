@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
@@ -136,7 +137,7 @@ async def test_wrong_bytes_are_refused(
 
 
 async def test_a_stream_that_breaks_off(store: ObjectStore, tmp_path: Path) -> None:
-    async def broken():  # noqa: ANN202 - a generator that fails
+    async def broken() -> AsyncIterator[bytes]:
         yield b"begin"
         raise ConnectionResetError
 
@@ -261,7 +262,7 @@ async def test_large_objects_leave_memory_flat(store: ObjectStore) -> None:
     megabytes = 96 if "Local" in type(store).__name__ else 24
     block = os.urandom(1024 * 1024)
 
-    async def blocks(count: int):  # noqa: ANN202 - a generator of bytes
+    async def blocks(count: int) -> AsyncIterator[bytes]:
         for _ in range(count):
             yield block
 

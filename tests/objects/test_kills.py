@@ -1,15 +1,14 @@
 """The process dies at every step, while others put the same bytes: nothing is lost or half there."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
 
 import pytest
 
-from objects.life import CONTENT, KEY, start
+from objects.life import CONTENT, GRACE_MS, KEY, start
 from objects.stores import Local, digest, events, stream
 from safelight.infra.db import Database
 from safelight.infra.failpoints import EXIT_CODE
+from safelight.objects.collect import Collect
 from safelight.objects.store import Facts, NoSuchObject
 
 pytestmark = pytest.mark.process
@@ -17,64 +16,83 @@ JPEG = Facts("image/jpeg")
 SHA256 = digest(CONTENT)
 
 
-async def meanwhile(
-    work: Callable[[], Awaitable[None]], url: str, root: Path, what: str, point: str
-) -> None:
-    """Does the work again and again until the other process has died at the point."""
-    process = start(url, root, what, f"{point}=exit")
+PUT = [
+    "write", "fsync_draft", "link", "fsync_directory", "fsync_parent", "record_put", "put",
+    "discard_draft",
+]  # fmt: skip
+COLLECT = ["condemn", "walk_strays", "next_epoch", "unlink", "forget"]
+
+
+async def die(local: Local, url: str, what: str, point: str) -> None:
+    """Another process dies at the point, while this one keeps putting the same bytes."""
+    process = start(url, local.root.parent, what, f"objects.{point}=exit")
     while process.poll() is None:
-        await work()
-        await asyncio.sleep(0.01)
-    assert process.returncode == EXIT_CODE
-
-
-async def run(url: str, root: Path, what: str) -> None:
-    process = start(url, root, what, "")
-    assert await asyncio.to_thread(process.wait, 30) == 0
-
-
-async def content(local: Local, key: str = KEY) -> bytes | None:
-    try:
-        return await (await local.store.get(key)).read()
-    except NoSuchObject:
-        return None
-
-
-def others(local: Local) -> Callable[[], Awaitable[None]]:
-    async def work() -> None:
         await local.store.put("acme/other", stream(CONTENT), JPEG)
         await local.check()
         await local.store.delete("acme/other")
         await local.check()
-
-    return work
-
-
-@pytest.mark.parametrize("busy", [False, True])
-@pytest.mark.parametrize(
-    "point",
-    [
-        "write",
-        "fsync_draft",
-        "link",
-        "fsync_directory",
-        "fsync_parent",
-        "record_put",
-        "put",
-        "discard_draft",
-    ],
-)
-async def test_a_put(
-    local: Local, database: Database, database_url: str, point: str, busy: bool
-) -> None:
-    if busy and point in {"write", "fsync_draft", "discard_draft"}:
-        return
-    work = others(local) if busy else local.check
-    await meanwhile(work, database_url, local.root.parent, "put", f"objects.{point}")
+        await asyncio.sleep(0.05)
+    assert process.returncode == EXIT_CODE
     await local.check()
+
+
+async def content(local: Local) -> bytes | None:
+    try:
+        return await (await local.store.get(KEY)).read()
+    except NoSuchObject:
+        return None
+
+
+async def told(db: Database) -> list[str]:
+    return [action for action, key, _ in await events(db) if key == KEY]
+
+
+@pytest.mark.parametrize("point", PUT)
+async def test_a_put(local: Local, database: Database, database_url: str, point: str) -> None:
+    await die(local, database_url, "put", point)
     done = point == "discard_draft"
     assert await content(local) == (CONTENT if done else None)
-    told = [key for _, key, _ in await events(database) if key == KEY]
-    assert told == ([KEY] if done else [])
+    assert await told(database) == ["created"] * done
     await local.store.put(KEY, stream(CONTENT), JPEG)
     assert await content(local) == CONTENT
+    assert await told(database) == ["created"] * (1 + done)
+
+
+@pytest.mark.parametrize("point", ["rename", "drop_draft"])
+async def test_a_put_over_a_damaged_file(
+    local: Local, database: Database, database_url: str, point: str
+) -> None:
+    await local.store.put("acme/old", stream(CONTENT), JPEG)
+    local.blobs.path(SHA256).write_bytes(b"rotten")
+    process = start(database_url, local.root.parent, "put", f"objects.{point}=exit")
+    assert await asyncio.to_thread(process.wait, 30) == EXIT_CODE
+    assert await told(database) == []
+    await local.store.put(KEY, stream(CONTENT), JPEG)
+    await local.check()
+    assert await content(local) == CONTENT
+
+
+@pytest.mark.parametrize("point", ["record_delete", "delete"])
+async def test_a_delete(local: Local, database: Database, database_url: str, point: str) -> None:
+    await local.store.put(KEY, stream(CONTENT), JPEG)
+    await die(local, database_url, "delete", point)
+    assert await content(local) == CONTENT
+    assert await told(database) == ["created"]
+    await local.store.delete(KEY)
+    assert await content(local) is None
+    assert await told(database) == ["created", "deleted"]
+
+
+@pytest.mark.parametrize("point", COLLECT)
+async def test_a_collection(
+    local: Local, database: Database, database_url: str, point: str
+) -> None:
+    for n in range(3):
+        await local.store.put(f"acme/{n}", stream(b"%d" % n), JPEG)
+        await local.store.delete(f"acme/{n}")
+    await local.store.put(KEY, stream(b"kept"), JPEG)
+    await die(local, database_url, "collect", point)
+    assert await content(local) == b"kept"
+    await Collect(database, local.blobs, local.clock, grace_ms=GRACE_MS).run()
+    assert set(local.files()) == {digest(b"kept")}
+    assert await database.fetchval("SELECT count(*) FROM blobs") == 1

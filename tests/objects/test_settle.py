@@ -117,7 +117,7 @@ async def test_a_write_under_way_is_left_alone(
 ) -> None:
     failpoints.arm("objects.bucket_put", "hang")
     writing = asyncio.create_task(store.put(KEY, stream(b"bytes"), facts("m1")))
-    while await tickets(database) == 0:  # noqa: ASYNC110 - the row is the event
+    while await tickets(database) == 0:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
     assert await settle(store, database, clock) == 0

@@ -23,6 +23,8 @@ from safelight.library.search import words
 from safelight.objects.keys import object_key
 from safelight.objects.store import NoSuchObject, ObjectStore
 
+_LARGEST = 256 * 1024 * 1024  # the bytes are held in memory, for as many as run at once
+
 
 @dataclass(frozen=True, slots=True)
 class Running:
@@ -78,6 +80,8 @@ class Classification:
         held = content.info.metadata.get("idempotencyKey")
         if held is not None and held != marker.idempotency_key:
             raise Superseded
+        if content.info.size > _LARGEST:
+            raise Undecodable("The file is too large to be classified.")
         return await content.read()
 
     async def _apply(self, job: Job[Running], marker: Marker, found: Prediction) -> Verdict:

@@ -93,26 +93,27 @@ class Change:
 # What a job does
 
 
-def next_step(generation: Generation | None, artifact_id: str) -> Step:
+def next_step(
+    generation: Generation | None, artifact_id: str, *, can_be_asked: bool = True
+) -> Step:
     """A call whose outcome nobody knows is asked about, where it has a name to ask by."""
-    task = generation and generation.task(artifact_id)
+    task = generation.task(artifact_id) if generation else None
     if generation is None or task is None or generation.status.over or task.status.over:
         return Step.OVER
     if task.status is TaskStatus.STREAMING:
         return Step.STORE
-    if task.status is TaskStatus.SUBMITTED and task.provider_task_id is not None:
-        return Step.ASK
-    return Step.SUBMIT
+    asks = can_be_asked and task.provider_task_id is not None
+    return Step.ASK if task.status is TaskStatus.SUBMITTED and asks else Step.SUBMIT
 
 
-def begun(generation: Generation, artifact_id: str, step: Step, fresh_id: str | None) -> Change:
+def begun(generation: Generation, artifact_id: str, intended: Step, fresh_id: str | None) -> Change:
     """The task is taken up. Every call after the first has an id of its own; earlier ones stay
     valid for a webhook that comes late."""
-    task = generation.task(artifact_id)
-    if task is None or step is Step.OVER:
+    task, actual = generation.task(artifact_id), next_step(generation, artifact_id)
+    if task is None or actual is Step.OVER:
         return Change(generation, then=End())
     taken = replace(task, attempt=task.attempt + 1)
-    if step is Step.SUBMIT:
+    if actual is not Step.STORE and intended is Step.SUBMIT:
         taken = replace(taken, status=TaskStatus.SUBMITTED)
         if task.attempt > 0 and task.provider_task_id is not None:
             former = (*task.former_ids, task.provider_task_id)
@@ -293,9 +294,7 @@ def _with_answers(change: Change, answers: Mapping[str, Outcome]) -> Change:
 
 def _delivered(task: Task, outcome: Finished) -> Task:
     known = outcome.task_id or task.provider_task_id
-    return replace(
-        task, status=TaskStatus.STREAMING, media=outcome.media, provider_task_id=known
-    )
+    return replace(task, status=TaskStatus.STREAMING, media=outcome.media, provider_task_id=known)
 
 
 def _not_done(generation: Generation, task: Task, outcome: Outcome, now: int) -> Change:
@@ -340,4 +339,3 @@ def _concluded(change: Change, now: int) -> Change:
     status = Status.READY if generation.ready else Status.FAILED
     over = replace(generation, status=status, finished_at=now, closes_at=None)
     return _noted(replace(change, after=over), finished(over))
-

@@ -108,7 +108,7 @@ async def page(
 
 async def save(connection: Connection, before: Generation, after: Generation) -> None:
     """Writes what differs. The row is locked by this transaction."""
-    if (before.status, before.closes_at, before.tags) != (after.status, after.closes_at, after.tags):
+    if _own_state(before) != _own_state(after):
         await connection.execute(
             """
             UPDATE generations_inflight
@@ -123,6 +123,10 @@ async def save(connection: Connection, before: Generation, after: Generation) ->
     for old, new in zip(before.tasks, after.tasks, strict=True):
         if old != new:
             await _save_task(connection, new)
+
+
+def _own_state(generation: Generation) -> tuple[object, ...]:
+    return generation.status, generation.closes_at, generation.tags
 
 
 async def _save_task(connection: Connection, task: Task) -> None:

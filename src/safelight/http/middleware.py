@@ -49,7 +49,7 @@ class Frame:
         self._app = app
         self._ids = ids
         self._metrics = metrics
-        self._body_limits = body_limits  # per path; None: the route counts for itself
+        self._body_limits = body_limits  # per route; None: the route counts for itself
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -99,9 +99,10 @@ class _Exchange:
         body_limits: Mapping[str, int | None],
         ids: Ids,
     ) -> None:
+        self._scope = scope
         self._receive = receive
         self._send = send
-        self._limit = body_limits.get(scope["path"], JSON_BODY_BYTES)
+        self._body_limits = body_limits
         headers = dict(scope["headers"])
         self._expects_continue = headers.get(b"expect", b"").lower() == b"100-continue"
         self._declared = (
@@ -116,13 +117,19 @@ class _Exchange:
         self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else ids.short("req")
 
     async def receive(self) -> Message:
-        if self._limit is not None and self._declared > self._limit:
+        limit = self._limit()
+        if limit is not None and self._declared > limit:
             raise FileTooLarge
         message = await self._receive()
         self._note(message)
-        if self._limit is not None and self._received > self._limit:
+        if limit is not None and self._received > limit:
             raise FileTooLarge
         return message
+
+    def _limit(self) -> int | None:
+        """Nobody reads a body before the router has chosen, so the route is known."""
+        route = getattr(self._scope.get("route"), "path", self._scope["path"])
+        return self._body_limits.get(route, JSON_BODY_BYTES)
 
     def _note(self, message: Message) -> None:
         if message["type"] == "http.request":

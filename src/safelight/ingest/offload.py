@@ -20,7 +20,7 @@ from safelight.infra.activity import Entry
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Failure, Job, LeaseLost, Retry, Verdict
+from safelight.infra.jobs import Done, Failure, Job, Retry, Verdict
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue import Queue
 from safelight.ingest import repo
@@ -78,8 +78,6 @@ class Offload:
             return Done()
         try:
             stored = await self._bring(image, job)
-        except LeaseLost:
-            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the history tells of it
             await self._note(image, job, error)
             return Retry(error)

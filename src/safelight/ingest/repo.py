@@ -135,9 +135,15 @@ async def lock_names(connection: Connection, organization: str) -> None:
 
 
 async def taken_names(connection: Connection, organization: str, names: list[str]) -> set[str]:
+    """Names of objects, and of uploads that are on their way to become one."""
     rows = await connection.fetch(
-        "SELECT DISTINCT name FROM images "
-        "WHERE organization = $1 AND name = ANY($2) AND status <> 'FAILED'",
+        """
+        SELECT name FROM unnest($2::text[]) AS wanted(name)
+        WHERE EXISTS (SELECT FROM objects WHERE key = $1 || '/' || wanted.name AND present)
+           OR EXISTS (SELECT FROM images LEFT JOIN delete_intents ON image_id = images.id
+                      WHERE images.organization = $1 AND images.name = wanted.name
+                        AND status IN ('UPLOADED', 'INGESTED') AND image_id IS NULL)
+        """,
         organization,
         names,
     )
@@ -194,8 +200,14 @@ async def store(
     except asyncpg.PostgresError as error:
         raise retake_or(error) from error
     assert row is not None  # noqa: S101 - a function's row
-    outcome, *event = row.values()
-    return Stored(Outcome(outcome), landed.etag, *event, lessee[0])
+    return Stored(
+        Outcome(row["outcome"]),
+        landed.etag,
+        row["event_id"],
+        row["event_time"],
+        row["job_id"],
+        lessee[0],
+    )
 
 
 async def fail(

@@ -41,6 +41,8 @@ CREATE TABLE blob_pins (
     PRIMARY KEY (blob, holder)
 );
 
+-- All that keeps a blob from collection. Who keeps blobs in a table of its own adds it here, takes
+-- a new reference as blob_pin does, and calls blob_release when it lets one go.
 CREATE VIEW blob_references AS
     SELECT blob, 'object:' || key AS holder FROM objects WHERE blob IS NOT NULL
     UNION ALL

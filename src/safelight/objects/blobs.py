@@ -118,7 +118,8 @@ class Blobs:
         draft.unlink(missing_ok=True)  # renaming over another name of the same file leaves both
 
     def _make_directory(self, path: Path) -> None:
-        if path not in self._synced:
+        if not path.is_dir():
+            self._synced -= {path, path.parent}
             path.parent.mkdir(exist_ok=True, mode=0o700)
             path.mkdir(exist_ok=True, mode=0o700)
 

@@ -1,4 +1,4 @@
-"""Removes blobs that nothing has referred to for the grace period, and what crashes left behind.
+"""Removes blobs that nothing has referred to for the grace period, and files without a row.
 
 Condemn (committed), then under the shard's exclusive lock: raise its epoch (committed), unlink,
 delete the rows. Killed anywhere, the next run goes on; a put brings a condemned blob back to life.
@@ -14,12 +14,9 @@ from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.objects import repo
 from safelight.objects.blobs import Blobs, Found
-from safelight.objects.spool import discard_drafts
 
-DAY_MS = 86_400_000
-GRACE_MS = DAY_MS
-STRAY_MS = DAY_MS
-_REMEMBERED_MS = 30 * DAY_MS  # longer than any event is on its way
+GRACE_MS = 86_400_000
+STRAY_MS = 86_400_000
 _BATCH = 1000
 _SHARDS = [f"{n:02x}" for n in range(256)]
 _SHARDS_A_RUN = 32
@@ -39,10 +36,6 @@ class Collect:
         await self._condemn()
         await self._condemn_strays()
         removed = sum([await self._remove(s) for s in await repo.condemned_shards(self._db)])
-        now = self._clock.now_ms()
-        await asyncio.to_thread(discard_drafts, self._blobs.drafts, now - STRAY_MS)
-        await reach("objects.forget_deleted")
-        await repo.forget_deleted(self._db, now - _REMEMBERED_MS)
         if removed:
             structlog.get_logger().info("removed blobs nothing refers to", count=removed)
         return removed

@@ -27,9 +27,15 @@ DELIVER = JobKind(
 COLLECT = JobKind("objects.collect", payload=Nothing, limit=1)
 SCRUB = JobKind("objects.scrub", payload=Nothing, limit=1)
 SETTLE = JobKind("objects.settle", payload=Nothing, limit=1)
+TIDY = JobKind("objects.tidy", payload=Nothing, limit=1)
 
-KINDS: tuple[JobKind[Any], ...] = (DELIVER, COLLECT, SCRUB, SETTLE)
-SCHEDULES = (Schedule(COLLECT, HOUR), Schedule(SCRUB, HOUR), Schedule(SETTLE, MINUTE))
+KINDS: tuple[JobKind[Any], ...] = (DELIVER, COLLECT, SCRUB, SETTLE, TIDY)
+SCHEDULES = (
+    Schedule(COLLECT, HOUR),
+    Schedule(SCRUB, HOUR),
+    Schedule(SETTLE, MINUTE),
+    Schedule(TIDY, HOUR),
+)
 
 Upkeep = Callable[[], Awaitable[object]]
 
@@ -38,7 +44,7 @@ def handlers(
     deliver: Deliver, upkeep: Mapping[JobKind[Nothing], Upkeep]
 ) -> tuple[Handler[Any], ...]:
     """A store that needs none of some upkeep has jobs that do nothing."""
-    kept = [_handler(kind, upkeep.get(kind)) for kind in (COLLECT, SCRUB, SETTLE)]
+    kept = [_handler(kind, upkeep.get(kind)) for kind in (COLLECT, SCRUB, SETTLE, TIDY)]
     return (Handler(DELIVER, deliver.handle), *kept)
 
 

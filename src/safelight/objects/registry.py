@@ -1,6 +1,6 @@
 """Which store: one line each, chosen by the scheme of SAFELIGHT_OBJECT_STORE_URL."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from safelight.infra.clock import Clock
@@ -10,11 +10,12 @@ from safelight.infra.jobs import JobKind, Nothing
 from safelight.infra.metrics import Metrics
 from safelight.objects.blobs import Blobs
 from safelight.objects.collect import Collect
-from safelight.objects.jobs import COLLECT, SCRUB, SETTLE
+from safelight.objects.jobs import COLLECT, SCRUB, SETTLE, TIDY, Upkeep
 from safelight.objects.local import LocalStore
 from safelight.objects.scrub import Scrub
 from safelight.objects.settle import Settle
 from safelight.objects.store import ObjectStore
+from safelight.objects.tidy import Tidy
 from safelight.settings import Settings
 
 
@@ -23,7 +24,7 @@ class Opened:
     """A store, and what has to be done for it now and then."""
 
     store: ObjectStore
-    upkeep: Mapping[JobKind[Nothing], Callable[[], Awaitable[object]]]
+    upkeep: Mapping[JobKind[Nothing], Upkeep]
     bucket: str | None = None
     telling: bool = False  # the bucket's own notifications are the source of events
 
@@ -42,9 +43,12 @@ class Ground:
 def _local(ground: Ground) -> Opened:
     db, clock = ground.db, ground.clock
     blobs = Blobs(ground.settings.data_dir.absolute() / "blobs", ground.ids)
-    collect, scrub = Collect(db, blobs, clock), Scrub(db, blobs, clock, ground.metrics)
-    store = LocalStore(db, blobs, clock, ground.ids)
-    return Opened(store, {COLLECT: collect.run, SCRUB: scrub.run})
+    upkeep: dict[JobKind[Nothing], Upkeep] = {
+        COLLECT: Collect(db, blobs, clock).run,
+        SCRUB: Scrub(db, blobs, clock, ground.metrics).run,
+        TIDY: Tidy(db, clock, blobs.drafts).run,
+    }
+    return Opened(LocalStore(db, blobs, clock, ground.ids), upkeep)
 
 
 def _s3(ground: Ground) -> Opened:
@@ -54,8 +58,9 @@ def _s3(ground: Ground) -> Opened:
     url = parse(ground.settings.object_store_url)
     spool = ground.settings.data_dir.absolute() / "spool"
     store = S3Store(ground.db, url.open(), ground.clock, ground.ids, spool, telling=url.telling)
-    settle = Settle(ground.db, store, ground.clock)
-    upkeep = {} if url.telling else {SETTLE: settle.run}
+    upkeep: dict[JobKind[Nothing], Upkeep] = {TIDY: Tidy(ground.db, ground.clock, spool).run}
+    if not url.telling:
+        upkeep[SETTLE] = Settle(ground.db, store, ground.clock).run
     return Opened(store, upkeep, url.bucket, url.telling)
 
 

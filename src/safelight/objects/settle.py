@@ -25,6 +25,7 @@ class Settle:
 
     async def _settle(self, ticket: Ticket) -> bool:
         async with self._db.transaction() as connection:
+            await reach("objects.take_over")
             if not await repo.take_over(connection, ticket):
                 return False
             await self._tell(connection, ticket.key)

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from safelight.infra.failpoints import hit
 from safelight.infra.ids import Ids
 from safelight.objects.files import Measured, Receiving
 from safelight.objects.store import CHUNK, Source
@@ -67,11 +66,3 @@ class Spool:
                 await self.run(receiving.write, gathered)
                 gathered = bytearray()
         return await self.run(receiving.finish, gathered)
-
-
-def discard_drafts(directory: Path, before_ms: int) -> None:
-    """What puts that died left behind."""
-    for path in directory.iterdir():
-        if path.lstat().st_ctime_ns // 1_000_000 < before_ms:
-            hit("objects.discard_old_draft")
-            path.unlink(missing_ok=True)

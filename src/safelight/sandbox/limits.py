@@ -1,4 +1,4 @@
-"""What a child may use. `apply` is for the child itself, after the fork and before the first byte."""
+"""What a child may use. `apply` is for the child itself, before it reads its first byte."""
 
 import json
 import os

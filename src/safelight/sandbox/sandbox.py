@@ -80,9 +80,11 @@ class Sandbox:
             return Inspection.died(death.reason, len(data))
         return Inspection.load(answer.facts)
 
-    async def render(self, data: bytes, *, max_side: int | None = None) -> Rendition:
+    async def render(
+        self, data: bytes, *, max_side: int | None = None, square: int | None = None
+    ) -> Rendition:
         """The image anew: first frame, upright, without metadata, safe to decode anywhere."""
-        answer = await self.run("render", data, max_side=max_side)
+        answer = await self.run("render", data, max_side=max_side, square=square)
         return Rendition.load(answer.facts, answer.data)
 
     async def run(self, task: str, data: bytes, **parameters: Any) -> Answer:

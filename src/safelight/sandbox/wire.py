@@ -1,7 +1,7 @@
 """The bytes between Safelight and a child: one request, one answer, then the server's last word.
 
-Request and answer are a JSON head with its length before it, and bytes. The last word (`Ending`) has
-a fixed size, so that it can be found behind whatever a dying child left.
+Request and answer are a JSON head with its length before it, and bytes. The last word (`Ending`)
+has a fixed size, so that it can be found behind whatever a dying child left.
 """
 
 import json

@@ -12,7 +12,7 @@ class Link:
     operator: bool = False
 
 
-PAGES: tuple[Link, ...] = ()
+PAGES: tuple[Link, ...] = (Link("Home", "/"), Link("Upload", "/app/{org}/upload"))
 
 
 @dataclass(frozen=True, slots=True)

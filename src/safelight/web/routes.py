@@ -8,11 +8,11 @@ from starlette.responses import Response
 from safelight.accounts.guard import open_to_everyone
 from safelight.errors import NotFound
 from safelight.http.registry import provided
-from safelight.web.pages import home, password, sign_in
+from safelight.web.pages import home, password, sign_in, upload
 from safelight.web.rendering import Pages
 
 router = APIRouter()
-for page in (home, sign_in, password):
+for page in (home, sign_in, password, upload):
     router.include_router(page.router)
 
 

@@ -34,6 +34,7 @@ async def sleep_a_little(_: Job[Number]) -> Verdict:
 async def hired(database: Database, starts: Starts) -> Worker:
     """Started like any worker, but stopped, or not, by the test."""
     queue = a_queue(database)
+    queue.bus._company_until = 0  # alone: nothing of the bus is left over
     worker = Worker(queue, [Handler(WORK, starts)])
     await worker.start()
     return worker
@@ -122,6 +123,7 @@ async def test_the_end_of_the_event_loop_loses_nothing(database: Database) -> No
         own = await Database.open(database.url, pool_size=2)
         await hired(own, starts)
         await until(lambda: len(starts.seen) == WORK.limit)
+        own.terminate()
 
     thread = threading.Thread(target=lambda: asyncio.run(forget_to_stop()))
     thread.start()
@@ -169,7 +171,6 @@ async def test_twelve_times_three_hundred_jobs_under_random_cancels(database: Da
             await asyncio.sleep(dice.random() / 10)
             worker._attending.cancel()
         await asyncio.wait([worker._attending])
-        await worker._queue.bus.stop()
     statuses = {row["status"] for row in await rows(database)}
     assert statuses <= {"queued", "delayed", "running"}
     assert await database.fetchval("SELECT max(attempts) FROM jobs") <= 1

@@ -81,9 +81,7 @@ async def add(connection: Connection, artifact: Artifact) -> None:
 
 
 async def find(db: Database, artifact_id: str) -> Artifact | None:
-    row = await db.fetchrow(
-        f"SELECT {_ARTIFACT} FROM artifacts AS item WHERE id = $1", artifact_id
-    )
+    row = await db.fetchrow(f"SELECT {_ARTIFACT} FROM artifacts AS item WHERE id = $1", artifact_id)
     return None if row is None else _artifact(row)
 
 
@@ -105,12 +103,16 @@ async def page(
 ) -> list[Artifact]:
     """Newest first; a tag may be the artifact's own or its generation's, also one in flight."""
     tagged = """
-        AND EXISTS (
-            SELECT FROM tags WHERE organization = $1 AND tag = $3
-              AND (target_type, target_id) IN (('artifact', item.id), ('generation', generation_id))
+        AND item.id IN (
+            SELECT target_id FROM tags
+            WHERE organization = $1 AND tag = $3 AND target_type = 'artifact'
             UNION ALL
-            SELECT FROM generations_inflight AS active
-            WHERE active.id = item.generation_id AND finished_at IS NULL AND $3 = ANY (active.tags)
+            SELECT made.id FROM tags JOIN artifacts AS made ON made.generation_id = target_id
+            WHERE tags.organization = $1 AND tag = $3 AND target_type = 'generation'
+            UNION ALL
+            SELECT made.id FROM generations_inflight AS active
+            JOIN artifacts AS made ON made.generation_id = active.id
+            WHERE active.organization = $1 AND finished_at IS NULL AND $3 = ANY (active.tags)
         )
     """
     rows = await db.fetch(
@@ -131,9 +133,7 @@ async def page(
 
 
 async def find_made(db: Database, generation_id: str) -> Made | None:
-    row = await db.fetchrow(
-        f"SELECT {_MADE} FROM generations AS item WHERE id = $1", generation_id
-    )
+    row = await db.fetchrow(f"SELECT {_MADE} FROM generations AS item WHERE id = $1", generation_id)
     return None if row is None else _made(row)
 
 

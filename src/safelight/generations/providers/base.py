@@ -5,12 +5,14 @@ A provider keeps nothing: what must survive is in the order, and every answer is
 below. It raises nothing for what a vendor does or says.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 from safelight.generations.lifecycle import Code, Kind, Media, TaskError
 from safelight.infra.clock import Clock
+from safelight.objects.notifications.storable import storable
 from safelight.settings import Settings
 
 # Names that belong to us in a vendor's request, whatever the caller sends.
@@ -104,34 +106,54 @@ class Report:
     outcome: Outcome
 
 
-class Provider(Protocol):
-    name: str
-    kinds: frozenset[Kind]
-    hosts: tuple[str, ...]  # whose media may be fetched; `*.` stands for any name below
-    chooses_ids: bool  # the vendor names its tasks itself, when it takes them
-    cancels: bool
-    per_minute: int | None  # most submissions a minute
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    content: bytes
+    facts: Mapping[str, Any]
 
+
+class Provider(ABC):
+    """What a provider cannot do it says by a flag, and is never asked for."""
+
+    name: ClassVar[str]
+    kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    hosts: ClassVar[tuple[str, ...]] = ()  # whose media may be fetched; `*.`: any name below
+    chooses_ids: ClassVar[bool] = False  # the vendor names its tasks itself, when it takes them
+    can_be_asked: ClassVar[bool] = False
+    cancels: ClassVar[bool] = False
+    signs: ClassVar[bool] = False
+    per_minute: ClassVar[int | None] = None  # most submissions
+
+    @abstractmethod
     def check(self, model: str, kind: Kind, wanted: Mapping[str, Any]) -> None:
         """Raises `InvalidRequest` for what is known to be impossible."""
 
+    @abstractmethod
     async def submit(self, order: Order) -> Outcome:
         """An image's call returns with its result where the vendor can; a video's does not wait."""
 
-    async def poll(self, order: Order) -> Outcome: ...
+    @abstractmethod
+    def reports(self, payload: Any) -> Sequence[Report]:
+        """What a webhook's body tells; nothing for one that makes no sense."""
+
+    async def poll(self, order: Order) -> Outcome:
+        """What has become of a task."""
+        raise NotImplementedError(self.name)
 
     async def cancel(self, order: Order) -> bool:
         """Whether the vendor now knows that nobody waits for this."""
+        raise NotImplementedError(self.name)
 
     async def signed(self, headers: Mapping[str, str], body: bytes) -> bool:
-        """Whether a webhook is the vendor's by its signature; true where vendors do not sign."""
+        """Whether a webhook is the vendor's by its signature. Header names are in lower case."""
+        raise NotImplementedError(self.name)
 
-    def reports(self, payload: Any) -> Sequence[Report]: ...
+    async def draw(self, order: Order) -> Drawn:
+        """The media whose address is `DRAWN`; only for those who make it here."""
+        raise NotImplementedError(self.name)
 
-    async def draw(self, order: Order) -> bytes:
-        """The bytes of media whose address is `DRAWN`; only for those who make them here."""
-
-    async def close(self) -> None: ...
+    async def close(self) -> None:  # noqa: B027 - most have nothing to close
+        """Ends connections and threads."""
 
 
 DRAWN = "drawn:here"
@@ -147,6 +169,11 @@ class Ground:
 
 
 def one_line(text: object, fallback: str) -> str:
-    """A vendor's words, short enough for our history."""
+    """A vendor's words, short enough for our history and free of what it cannot hold."""
     words = " ".join(text.split()) if isinstance(text, str) else ""
-    return words[:LONGEST_WORDS] or fallback
+    return str(storable(words[:LONGEST_WORDS])) or fallback
+
+
+def media_from(url: str, facts: Mapping[str, Any]) -> Media:
+    """A vendor's result as it can be written down."""
+    return Media(str(storable(url)), {name: storable(value) for name, value in facts.items()})

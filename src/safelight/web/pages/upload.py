@@ -4,7 +4,6 @@ with them the same cards, rendered here, come and go by themselves."""
 import json
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
-from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Form, Query
 from starlette.requests import Request
@@ -14,32 +13,29 @@ from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, allow
 from safelight.errors import InvalidRequest, NotFound, SafelightError
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry, provided
+from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.ingest import repo as ingest_repo
 from safelight.ingest.accept import Ingest, OnConflict
 from safelight.ingest.deletion import Deletion
 from safelight.ingest.routes import upload as receive
-from safelight.library import repo as library_repo
 from safelight.library.entry import RunState
+from safelight.library.repo import was_ever_seen
 from safelight.library.routes import delete as delete_upload
 from safelight.settings import Settings
-from safelight.web import repo
-from safelight.web.pages.cards import STATUS_WORDS, Card, Wanted, of_entry, of_image
+from safelight.web.gallery.card import STATUS_WORDS, Card, Wanted
+from safelight.web.gallery.read import Gallery
 from safelight.web.rendering import Context, Pages, registry_of
 
 router = APIRouter(include_in_schema=False)
 
-PAGE_SIZE = 48
 MOST_NAMES = 50
-_MOST_LABELS = 200
-_MOST_WAITING = 200
-_FAILURES_SHOWN_MS = 24 * 3600 * 1000
 
 Viewer = Annotated[Access, allow(Role.VIEWER)]
 Member = Annotated[Access, allow(Role.MEMBER)]
+Rendered = Annotated[Pages, provided(Pages)]
+Db = Annotated[Database, provided(Database)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +51,7 @@ class CardsFragment(Context):
 class UploadPage(CardsFragment):
     template: ClassVar[str] = "upload.html"
     address: str
-    accepted: str
-    most_bytes: int
+    accepted: tuple[str, ...]
     wanted: Wanted
     labels: list[str]
     after: int  # the newest seq of the feed before the cards were read
@@ -65,14 +60,12 @@ class UploadPage(CardsFragment):
     received: str | None = None
     deleted: bool = False
     problem: str | None = None
+    statuses: ClassVar[dict[RunState, str]] = STATUS_WORDS
 
     @property
-    def statuses(self) -> dict[RunState, str]:
-        return STATUS_WORDS
-
-    @property
-    def here(self) -> str:
-        return f"/app/{self.organization}/upload"
+    def formats(self) -> str:
+        names = (kind.removeprefix("image/").upper() for kind in self.accepted)
+        return ", ".join(names).replace("WEBP", "WebP")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,32 +87,36 @@ def wanted_from(
     return Wanted(q.strip() or None, label or None, RunState(status) if status else None)
 
 
-WantedFrom = Annotated[Wanted, Depends(wanted_from)]
+Filters = Annotated[Wanted, Depends(wanted_from)]
 
 
 @router.get("/app/{org}/upload")
 async def upload_page(
     request: Request,
     access: Viewer,
-    wanted: WantedFrom,
+    pages: Rendered,
+    wanted: Filters,
     cursor: str | None = None,
     received: str | None = None,
     deleted: bool = False,
 ) -> Response:
     page = await _page(request, access, wanted, cursor, received=received, deleted=deleted)
-    return registry_of(request).get(Pages).render(request, page)
+    return pages.render(request, page)
 
 
 @router.post("/app/{org}/upload")
 async def upload_by_form(
-    request: Request, access: Member, ingest: Annotated[Ingest, provided(Ingest)]
+    request: Request,
+    access: Member,
+    pages: Rendered,
+    ingest: Annotated[Ingest, provided(Ingest)],
 ) -> Response:
-    """The same as POST /api/upload, for a form: comes back to the page."""
+    """What POST /api/upload does, for a form: it comes back to the page."""
     try:
         answer = await receive(request, access, ingest, on_conflict=OnConflict.RENAME)
     except SafelightError as error:
         page = await _page(request, access, Wanted(), None, problem=error.message)
-        return registry_of(request).get(Pages).render(request, page, error.status)
+        return pages.render(request, page, error.status)
     image_id = json.loads(bytes(answer.body))["imageId"]
     return RedirectResponse(f"/app/{access.organization}/upload?received={image_id}", 303)
 
@@ -128,41 +125,38 @@ async def upload_by_form(
 async def cards(
     request: Request,
     access: Viewer,
-    wanted: WantedFrom,
+    pages: Rendered,
+    wanted: Filters,
     name: Annotated[list[str], Query(max_length=MOST_NAMES)],
 ) -> Response:
-    """The cards of these names as they are now, without the page; one that is gone is left out."""
-    found = await _cards_named(registry_of(request), access.organization, name)
+    """Of these names as they are now, without the page; one that is gone is left out."""
+    found = await _gallery(request, access).named(name)
     fragment = CardsFragment(
         organization=access.organization,
         may_change=_may_change(access),
         cards=[card for card in found if wanted.matches(card)],
     )
-    return registry_of(request).get(Pages).render(request, fragment)
+    return pages.render(request, fragment)
 
 
 @router.get("/app/{org}/upload/delete")
 async def confirm_delete(
-    request: Request,
-    access: Member,
-    db: Annotated[Database, provided(Database)],
-    name: Annotated[str, Query(max_length=1000)],
+    request: Request, access: Member, pages: Rendered, db: Db, name: str
 ) -> Response:
-    if not await library_repo.was_ever_seen(db, access.organization, name):
+    if not await was_ever_seen(db, access.organization, name):
         raise NotFound(f"There is no image called {name}.")
-    page = DeletePage(organization=access.organization, name=name)
-    return registry_of(request).get(Pages).render(request, page)
+    return pages.render(request, DeletePage(organization=access.organization, name=name))
 
 
 @router.post("/app/{org}/upload/delete")
 async def delete_by_form(
     access: Member,
-    db: Annotated[Database, provided(Database)],
+    db: Db,
     deletion: Annotated[Deletion, provided(Deletion)],
-    name: Annotated[str, Form()],
+    name: Annotated[str, Form()] = "",
 ) -> Response:
     await delete_upload(name, access, db, deletion)
-    return RedirectResponse(f"/app/{quote(access.organization)}/upload?deleted=true", 303)
+    return RedirectResponse(f"/app/{access.organization}/upload?deleted=true", 303)
 
 
 async def _page(
@@ -175,92 +169,31 @@ async def _page(
     deleted: bool = False,
     problem: str | None = None,
 ) -> UploadPage:
-    registry, organization = registry_of(request), access.organization
-    db, settings = registry.get(Database), registry.get(Settings)
-    _, newest = await activity.bounds(db, organization)  # before the cards: what follows is news
-    shown, more = await _cards(registry, organization, wanted, cursor)
+    registry, gallery = registry_of(request), _gallery(request, access)
+    settings = registry.get(Settings)
+    # Before the cards are read, so that whatever changes from here on is news to the page.
+    _, newest = await activity.bounds(gallery.db, gallery.organization)
+    shown, more = await gallery.page(wanted, cursor)
     return UploadPage(
-        organization=organization,
+        organization=gallery.organization,
         may_change=_may_change(access),
         cards=shown,
         address=settings.public_url or str(request.base_url).rstrip("/"),
-        accepted=",".join(settings.accepted_types),
-        most_bytes=settings.max_upload_bytes,
+        accepted=settings.accepted_types,
         wanted=wanted,
-        labels=await _labels(db, organization, wanted),
+        labels=await gallery.labels(wanted.label),
         after=newest,
         newest=cursor is None,
         more=more,
-        received=await _received(db, organization, received),
+        received=await gallery.name_of(received),
         deleted=deleted,
         problem=problem,
     )
 
 
-async def _cards(
-    registry: Registry, organization: str, wanted: Wanted, cursor: str | None
-) -> tuple[list[Card], str | None]:
-    if wanted.is_wordless:
-        return [], None
-    db, cursors = registry.get(Database), registry.get(Cursors)
-    purpose = f"gallery:{organization}{wanted.query()}"
-    before = cursors.read(purpose, cursor)
-    rows = await library_repo.page(
-        db, organization, wanted.as_filters(), (before[0], before[1]) if before else None, PAGE_SIZE
-    )
-    entries, is_more = rows[:PAGE_SIZE], len(rows) > PAGE_SIZE
-    shown = await _of_entries(db, organization, entries)
-    if cursor is None:
-        waiting = await _waiting(registry, organization, None)
-        shown = sorted(
-            [*filter(wanted.matches, waiting), *shown], key=lambda card: card.at, reverse=True
-        )
-    last = entries[-1] if is_more else None
-    return shown, cursors.make(purpose, [last.event_time, last.name]) if last else None
-
-
-async def _cards_named(registry: Registry, organization: str, names: list[str]) -> list[Card]:
-    db = registry.get(Database)
-    found = [await library_repo.find(db, organization, name) for name in names]
-    entries = [entry for entry in found if entry is not None]
-    return [
-        *await _of_entries(db, organization, entries),
-        *await _waiting(registry, organization, names),
-    ]
-
-
-async def _of_entries(
-    db: Database, organization: str, entries: list[library_repo.Upload]
-) -> list[Card]:
-    troubled = {RunState.RUNNING, RunState.FAILED}
-    names = [entry.name for entry in entries if entry.classification_status in troubled]
-    words = await repo.troubles(db, organization, names) if names else {}
-    return [of_entry(entry, words.get(entry.name)) for entry in entries]
-
-
-async def _waiting(registry: Registry, organization: str, names: list[str] | None) -> list[Card]:
-    db = registry.get(Database)
-    since = registry.get(Clock).now_ms() - _FAILURES_SHOWN_MS
-    images = await repo.on_their_way(
-        db, organization, failed_since=since, names=names, limit=_MOST_WAITING
-    )
-    cards = []
-    for image in images:
-        failed = image.status is ingest_repo.Status.FAILED
-        failure = await ingest_repo.failure(db, organization, image.id) if failed else None
-        cards.append(of_image(image, failure["message"] if failure else None))
-    return cards
-
-
-async def _labels(db: Database, organization: str, wanted: Wanted) -> list[str]:
-    known = await repo.labels(db, organization, _MOST_LABELS)
-    return sorted({*known, wanted.label}) if wanted.label else known
-
-
-async def _received(db: Database, organization: str, image_id: str | None) -> str | None:
-    """The name of an image that is ours; an address can be made up."""
-    image = await ingest_repo.find(db, image_id) if image_id else None
-    return image.name if image and image.organization == organization else None
+def _gallery(request: Request, access: Access) -> Gallery:
+    find = registry_of(request).get
+    return Gallery(find(Database), find(Cursors), find(Clock), access.organization)
 
 
 def _may_change(access: Access) -> bool:

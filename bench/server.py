@@ -1,0 +1,83 @@
+"""A whole `safelight serve` to measure: started on an empty directory, spoken to, stopped."""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import psutil
+
+from bench.measure import cpu_seconds, is_postgres, tree
+
+TOKEN = "slt_" + "b" * 40
+_READY = re.compile(r"running at (http://\S+)")
+
+
+@dataclass
+class Measured:
+    pid: int
+    url: str
+    data_dir: Path
+    seconds_to_start: float
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rsplit(":", 1)[1])
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(
+            base_url=self.url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=60
+        )
+
+    def processes(self) -> tuple[list[psutil.Process], list[psutil.Process]]:
+        """Ours, and PostgreSQL's."""
+        everything = tree(self.pid)
+        ours = [process for process in everything if not is_postgres(process)]
+        return ours, [process for process in everything if process not in ours]
+
+    def cpu(self) -> tuple[float, float]:
+        """Seconds so far; those of ended backends are kept by their parent."""
+        ours, postgres = self.processes()
+        return cpu_seconds(ours), cpu_seconds(postgres) + _buried(postgres)
+
+
+def _buried(processes: list[psutil.Process]) -> float:
+    total = 0.0
+    for process in processes:
+        times = process.cpu_times()
+        total += times.children_user + times.children_system
+    return total
+
+
+@contextmanager
+def serving(*options: str, **settings: str) -> Iterator[Measured]:
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
+    environment = {**inherited, "SAFELIGHT_BOOTSTRAP_TOKEN": TOKEN, **settings}
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="bench-") as directory:
+        Path(directory).chmod(0o711)
+        data_dir = Path(directory) / "data"
+        command = [sys.executable, "-m", "safelight", "serve", "--port", "0"]
+        started = time.monotonic()
+        process = subprocess.Popen(
+            [*command, "--data-dir", str(data_dir), *options],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment,
+        )  # fmt: skip
+        assert process.stdout
+        for line in process.stdout:
+            if found := _READY.search(line):
+                break
+        else:
+            raise RuntimeError("the server did not start")
+        try:
+            yield Measured(process.pid, found[1], data_dir, time.monotonic() - started)
+        finally:
+            process.terminate()
+            process.wait(60)
+            process.stdout.close()

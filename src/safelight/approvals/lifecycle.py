@@ -1,0 +1,31 @@
+"""The states of an approval and the only moves between them."""
+
+from enum import StrEnum
+
+from safelight.errors import SafelightError
+
+
+class Status(StrEnum):
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"  # by a person, or because its time ran out
+
+
+TRANSITIONS: dict[Status, tuple[Status, ...]] = {
+    Status.PENDING: (Status.APPROVED, Status.REJECTED),
+    Status.APPROVED: (),
+    Status.REJECTED: (),
+}
+
+
+class IllegalTransition(SafelightError):
+    """An approval cannot make that move."""
+
+    code = "ILLEGAL_TRANSITION"
+
+
+def check(before: Status, after: Status) -> None:
+    allowed = TRANSITIONS[before]
+    if after not in allowed:
+        names = ", ".join(allowed) or "none: it is final"
+        raise IllegalTransition(f"An approval cannot go {before} → {after}. Allowed: {names}.")

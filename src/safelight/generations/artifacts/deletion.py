@@ -1,0 +1,48 @@
+"""Deleting an artifact for good: bytes, row and tags in one transaction. That it once was stays
+known, so that deleting it again is no error."""
+
+from collections.abc import Mapping
+
+from safelight.generations.artifacts import repo
+from safelight.generations.artifacts.repo import Artifact
+from safelight.generations.keep import key_of
+from safelight.generations.stories import deleted
+from safelight.infra import activity
+from safelight.infra.bus import Bus
+from safelight.infra.clock import Clock
+from safelight.infra.db import Connection
+from safelight.infra.failpoints import reach
+from safelight.objects.records import PlainDelete
+from safelight.objects.store import ObjectStore, Place
+
+
+class Deletion:
+    def __init__(self, store: ObjectStore, clock: Clock, bus: Bus) -> None:
+        self._store = store
+        self._clock = clock
+        self._bus = bus
+
+    async def delete(self, artifact: Artifact, actor: Mapping[str, str]) -> None:
+        record = _Record(artifact, actor, self._clock)
+        await reach("generations.delete_artifact")
+        if await self._store.delete_with(key_of(artifact.id), record):
+            self._bus.announce("activity", artifact.organization)
+
+
+class _Record:
+    def __init__(self, artifact: Artifact, actor: Mapping[str, str], clock: Clock) -> None:
+        self._artifact = artifact
+        self._actor = actor
+        self._clock = clock
+
+    async def write(self, connection: Connection, place: Place) -> bool:
+        """False: somebody else has just deleted it."""
+        artifact, now = self._artifact, self._clock.now_ms()
+        async with connection.transaction():
+            await PlainDelete(key_of(artifact.id), self._clock).write(connection, place)
+            await reach("generations.remove_artifact")
+            if not await repo.remove(connection, artifact.id, now):
+                return False
+            entry = deleted(artifact.generation_id, artifact.id, self._actor)
+            await activity.append(connection, artifact.organization, now, entry)
+        return True

@@ -1,0 +1,136 @@
+"""The artifacts of an organization: list, one, its bytes, its tags, and deleting it."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from safelight.accounts.access import Caller, Role, authorize
+from safelight.accounts.guard import Access, allow, allow_by_id
+from safelight.errors import NotFound
+from safelight.generations.artifacts import repo
+from safelight.generations.artifacts.deletion import Deletion
+from safelight.generations.artifacts.repo import Artifact
+from safelight.generations.keep import key_of
+from safelight.generations.routes import visible as visible_generation
+from safelight.generations.show import show_artifact
+from safelight.generations.tagging import Tagging
+from safelight.generations.tags import clean_tag
+from safelight.http.content import Stored, respond
+from safelight.http.paging import Cursors, PageRequest, page
+from safelight.http.registry import provided
+from safelight.infra.db import Database
+from safelight.objects.store import ObjectStore
+
+router = APIRouter(tags=["artifacts"])
+
+Db = Annotated[Database, provided(Database)]
+CursorsDep = Annotated[Cursors, provided(Cursors)]
+TaggingDep = Annotated[Tagging, provided(Tagging)]
+Viewer = Annotated[Caller, allow_by_id(Role.VIEWER)]
+Member = Annotated[Caller, allow_by_id(Role.MEMBER)]
+
+
+@router.get("/artifacts", summary="Artifacts, newest first")
+async def artifacts(
+    access: Annotated[Access, allow(Role.VIEWER)],
+    db: Db,
+    cursors: CursorsDep,
+    wanted: PageRequest,
+    tag: Annotated[str | None, Query(description="Its own tag, or its generation's.")] = None,
+    generation_id: Annotated[str | None, Query(alias="generationId")] = None,
+) -> dict[str, Any]:
+    named = None if tag is None else clean_tag(tag)
+    return await _page(db, cursors, wanted, access.organization, generation_id, named)
+
+
+@router.get("/generations/{generation_id}/artifacts", summary="What has come of a generation")
+async def artifacts_of(
+    generation_id: str, caller: Viewer, db: Db, cursors: CursorsDep, wanted: PageRequest
+) -> dict[str, Any]:
+    """They appear one by one while the generation is under way."""
+    organization = await visible_generation(db, caller, generation_id, Role.VIEWER)
+    return await _page(db, cursors, wanted, organization, generation_id, None)
+
+
+@router.get("/artifacts/{artifact_id}", summary="One artifact's record")
+async def artifact(artifact_id: str, caller: Viewer, db: Db) -> dict[str, Any]:
+    return show_artifact(await _visible(db, caller, artifact_id, Role.VIEWER))
+
+
+@router.get("/artifacts/{artifact_id}/content", summary="Its bytes", response_class=Response)
+@router.head("/artifacts/{artifact_id}/content", include_in_schema=False)
+async def content(
+    artifact_id: str,
+    request: Request,
+    caller: Viewer,
+    db: Db,
+    store: Annotated[ObjectStore, provided(ObjectStore)],
+) -> Response:
+    found = await _visible(db, caller, artifact_id, Role.VIEWER)
+    key = key_of(found.id)
+
+    async def read(start: int, stop: int) -> AsyncIterator[bytes]:
+        return (await store.get(key, start, stop)).chunks
+
+    name = f"{found.id}.{_extension(found.content_type)}"
+    stored = Stored(found.size_bytes, found.content_type, found.checksum, read, name)
+    return await respond(request, stored)
+
+
+@router.delete("/artifacts/{artifact_id}", status_code=204, summary="Delete for good")
+async def delete(
+    artifact_id: str,
+    caller: Member,
+    db: Db,
+    deletion: Annotated[Deletion, provided(Deletion)],
+) -> None:
+    gone = await repo.deleted_from(db, artifact_id)
+    if gone is not None:
+        authorize(caller, gone, Role.MEMBER)
+        return
+    found = await _visible(db, caller, artifact_id, Role.MEMBER)
+    await deletion.delete(found, caller.as_actor())
+
+
+@router.put("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Put a tag")
+async def put_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
+    found = await _visible(db, caller, artifact_id, Role.MEMBER)
+    await tagging.put_on_artifact(found.organization, artifact_id, clean_tag(tag))
+
+
+@router.delete("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Drop a tag")
+async def drop_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
+    found = await _visible(db, caller, artifact_id, Role.MEMBER)
+    await tagging.drop_from_artifact(found.organization, artifact_id, clean_tag(tag))
+
+
+async def _visible(db: Database, caller: Caller, artifact_id: str, role: Role) -> Artifact:
+    found = await repo.find(db, artifact_id)
+    if found is None:
+        raise NotFound
+    authorize(caller, found.organization, role)
+    return found
+
+
+async def _page(
+    db: Database,
+    cursors: Cursors,
+    wanted: tuple[int, str | None],
+    organization: str,
+    generation_id: str | None,
+    tag: str | None,
+) -> dict[str, Any]:
+    limit, cursor = wanted
+    purpose = f"artifacts:{organization}:{generation_id}:{tag}"
+    key = cursors.read(purpose, cursor)
+    before = (key[0], key[1]) if key else None
+    rows = await repo.page(db, organization, generation_id, tag, before, limit)
+    return page(
+        rows, limit, show_artifact, lambda row: cursors.make(purpose, [row.created_at, row.id])
+    )
+
+
+def _extension(content_type: str) -> str:
+    kind = content_type.partition("/")[2]
+    return "jpg" if kind == "jpeg" else kind

@@ -1,0 +1,198 @@
+"""Replicate over its HTTP API: predictions that it names itself, with signed webhooks.
+
+A call whose answer was lost cannot be asked about, since nobody knows its id: then the task is
+submitted again, and the first prediction, if there is one, still finds it by the webhook's address.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import structlog
+
+from safelight.errors import Unavailable
+from safelight.generations.lifecycle import Code, Kind, Media
+from safelight.generations.providers.base import (
+    Accepted,
+    Finished,
+    Ground,
+    Order,
+    Outcome,
+    Provider,
+    Refused,
+    Report,
+    Trouble,
+    Unknown,
+    media_from,
+    one_line,
+)
+from safelight.generations.providers.signatures import is_usable, verify
+from safelight.generations.providers.wire import Reply, Wire
+from safelight.infra.clock import Clock
+
+LONGEST_WAIT = 60  # seconds that it holds a call open
+_ASKING_SECONDS = 30.0
+_MARGIN_SECONDS = 15.0
+_NO_KEY = {403, 404}
+_NOT_FOUND = 404
+_ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+
+
+def build(ground: Ground) -> "Replicate | None":
+    token = ground.settings.replicate_api_token
+    if token is None:
+        return None
+    headers = {"authorization": f"Bearer {token.get_secret_value().strip()}"}
+    given = ground.settings.replicate_webhook_secret
+    secret = given.get_secret_value().strip() if given else None
+    wire = Wire("Replicate", headers, ground.clock)
+    return Replicate(ground.settings.replicate_url, wire, ground.clock, secret)
+
+
+class Replicate(Provider):
+    name = "replicate"
+    hosts = ("replicate.delivery", "*.replicate.delivery")
+    chooses_ids = True
+    can_be_asked = True
+    cancels = True
+    signs = True
+    per_minute = 600
+
+    def __init__(self, url: str, wire: Wire, clock: Clock, secret: str | None = None) -> None:
+        self._url = url
+        self._wire = wire
+        self._clock = clock
+        self._secret = secret
+        self._unsigned = False
+
+    def check(self, model: str, kind: Kind, wanted: Mapping[str, Any]) -> None:
+        """Its models are its own business."""
+
+    async def submit(self, order: Order) -> Outcome:
+        held = min(LONGEST_WAIT, int(order.seconds))
+        waits = {"prefer": f"wait={max(held, 1)}"} if order.kind is Kind.IMAGE else {}
+        path, body = request_of(order)
+        reply = await self._wire.ask(
+            "POST", f"{self._url}{path}", body, seconds=held + _MARGIN_SECONDS, headers=waits
+        )
+        return reply if isinstance(reply, Trouble) else answer_of(reply)
+
+    async def poll(self, order: Order) -> Outcome:
+        if order.task_id is None:
+            return Unknown()
+        reply = await self._wire.ask("GET", self._prediction(order), seconds=_ASKING_SECONDS)
+        if isinstance(reply, Reply) and reply.status == _NOT_FOUND:
+            return Unknown()
+        return reply if isinstance(reply, Trouble) else answer_of(reply)
+
+    async def cancel(self, order: Order) -> bool:
+        if order.task_id is None:
+            return True
+        url = f"{self._prediction(order)}/cancel"
+        reply = await self._wire.ask("POST", url, seconds=_ASKING_SECONDS)
+        return isinstance(reply, Reply) and reply.trouble("Replicate") is None
+
+    async def signed(self, headers: Mapping[str, str], body: bytes) -> bool:
+        secret = self._secret or await self._ask_for_secret()
+        return secret is None or verify(secret, headers, body, self._clock.now_ms())
+
+    def reports(self, payload: Any) -> Sequence[Report]:
+        outcome = outcome_of(payload)
+        return [] if outcome is None else [Report(_id(payload), outcome)]
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+    def _prediction(self, order: Order) -> str:
+        return f"{self._url}/predictions/{quote(order.task_id or '', safe='')}"
+
+    async def _ask_for_secret(self) -> str | None:
+        """Asked for once. None: this account has no key to sign with, or may not show it."""
+        if self._unsigned:
+            return None
+        url = f"{self._url}/webhooks/default/secret"
+        reply = await self._wire.ask("GET", url, seconds=_ASKING_SECONDS)
+        if isinstance(reply, Reply) and reply.status in _NO_KEY:
+            structlog.get_logger().warning(
+                "replicate shows no webhook key; set SAFELIGHT_REPLICATE_WEBHOOK_SECRET to have "
+                "signatures checked beside the token"
+            )
+            self._unsigned = True
+            return None
+        payload = reply.payload if isinstance(reply, Reply) and reply.fine else None
+        key = payload.get("key") if isinstance(payload, Mapping) else None
+        if not is_usable(key):
+            raise Unavailable("The provider's webhook key could not be asked for. Send it again.")
+        self._secret = key
+        return key
+
+
+def request_of(order: Order) -> tuple[str, dict[str, Any]]:
+    """The path and the body: models with a version are named in the body, others in the path."""
+    wanted = order.passed_on
+    if order.prompt is not None:
+        wanted["prompt"] = order.prompt
+    if order.seed is not None:
+        wanted["seed"] = order.seed
+    body: dict[str, Any] = {
+        "input": wanted,
+        "webhook": order.webhook_url,
+        "webhook_events_filter": ["completed"],
+    }
+    owned, colon, version = order.model.partition(":")
+    if colon:
+        return "/predictions", {"version": version, **body}
+    if "/" in owned:
+        return f"/models/{quote(owned, safe='/')}/predictions", body
+    return "/predictions", {"version": owned, **body}
+
+
+def answer_of(reply: Reply) -> Outcome:
+    if (trouble := reply.trouble("Replicate")) is not None:
+        return trouble
+    if not reply.fine:
+        detail = reply.payload.get("detail") if isinstance(reply.payload, Mapping) else None
+        words = one_line(detail, "no reason given")
+        return Refused.because(f"Replicate answered {reply.status}: {words}")
+    outcome = outcome_of(reply.payload)
+    return outcome or Trouble("Replicate's answer is not a prediction.", sent=True)
+
+
+def outcome_of(prediction: Any) -> Outcome | None:
+    """None: this is not a prediction."""
+    task_id = _id(prediction)
+    if task_id is None:
+        return None
+    status = prediction.get("status")
+    if status == "succeeded":
+        media = media_of(prediction)
+        reason = "Replicate: the prediction has no file as its output."
+        return Finished(media, task_id) if media else Refused.because(reason, Code.PROVIDER_ERROR)
+    if status in {"failed", "canceled", "aborted"}:
+        words = one_line(prediction.get("error"), f"the prediction {status}")
+        return Refused.because(f"Replicate: {words}", Code.PROVIDER_ERROR)
+    return Accepted(task_id)
+
+
+def media_of(prediction: Mapping[str, Any]) -> Media | None:
+    """Of several outputs the first is taken: one task, one result."""
+    output = prediction.get("output")
+    while isinstance(output, list) and output:
+        output = output[0]
+    if isinstance(output, Mapping):
+        output = next((one for one in output.values() if _is_address(one)), None)
+    if not _is_address(output):
+        return None
+    metrics = prediction.get("metrics")
+    facts = {"predictSeconds": metrics.get("predict_time")} if isinstance(metrics, Mapping) else {}
+    return media_from(str(output), facts)
+
+
+def _is_address(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith(("https:", "http:", "data:"))
+
+
+def _id(prediction: Any) -> str | None:
+    found = prediction.get("id") if isinstance(prediction, Mapping) else None
+    return found if isinstance(found, str) and _ID.fullmatch(found) else None

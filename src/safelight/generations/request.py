@@ -1,0 +1,92 @@
+"""What a client asks for, checked and written down the same way whatever its spelling. Pure."""
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from safelight.errors import Conflict, InvalidRequest
+from safelight.generations.lifecycle import Kind
+from safelight.generations.tags import clean_tags
+
+MOST = 20
+LONGEST_PROMPT = 20_000
+LARGEST_SEED = 2**63 - MOST - 1
+_DEEPEST = 32
+_LARGEST = 10**100
+_UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+class IdempotencyKeyReused(Conflict):
+    """This Idempotency-Key was used for a different request. Use a new key for a new request."""
+
+    code = "IDEMPOTENCY_KEY_REUSED"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    model: str
+    input: Mapping[str, Any]
+    count: int
+    tags: tuple[str, ...]
+    provider: str | None
+    kind: Kind
+
+    @classmethod
+    def of(
+        cls,
+        model: str,
+        wanted: Mapping[str, Any],
+        count: int,
+        tags: list[str],
+        provider: str | None,
+        kind: Kind,
+    ) -> "Wanted":
+        _check_storable("model", model)
+        _check_storable("input", wanted)
+        _check_storable("provider", provider)
+        _check_input(wanted)
+        return cls(model, wanted, count, clean_tags(tags), provider, kind)
+
+    @property
+    def digest(self) -> str:
+        """Equal for bodies that ask for the same."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def check_key(key: str | None) -> str | None:
+    if key is not None and not _KEY.fullmatch(key):
+        raise InvalidRequest("Idempotency-Key: use 1 to 255 printable ASCII characters, no spaces.")
+    return key
+
+
+def _check_input(wanted: Mapping[str, Any]) -> None:
+    prompt, seed = wanted.get("prompt"), wanted.get("seed")
+    if prompt is not None and (not isinstance(prompt, str) or len(prompt) > LONGEST_PROMPT):
+        raise InvalidRequest(f"input.prompt: a text of at most {LONGEST_PROMPT} characters.")
+    if seed is not None and (type(seed) is not int or not 0 <= seed <= LARGEST_SEED):
+        raise InvalidRequest(f"input.seed: a whole number from 0 to {LARGEST_SEED}.")
+
+
+def _check_storable(where: str, value: object, depth: int = 0) -> None:
+    if depth > _DEEPEST:
+        raise InvalidRequest(f"{where}: nested deeper than {_DEEPEST} levels.")
+    if isinstance(value, str):
+        if _UNSTORABLE.search(value):
+            raise InvalidRequest(f"{where}: holds a character that cannot be stored.")
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            _check_storable(where, name, depth)
+            _check_storable(f"{where}.{name}", inner, depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            _check_storable(where, inner, depth + 1)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InvalidRequest(f"{where}: not a number.")
+    elif isinstance(value, int) and abs(value) > _LARGEST:
+        raise InvalidRequest(f"{where}: too large a number.")

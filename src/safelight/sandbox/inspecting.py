@@ -1,0 +1,119 @@
+"""The task `inspect`: everything tier 1 wants to know, from one look at the bytes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from PIL import ExifTags, Image, UnidentifiedImageError
+
+from safelight.sandbox.endings import end_of
+from safelight.sandbox.facts import Bounds, Fault, FaultKind, Inspection, Traces
+from safelight.sandbox.fingerprint import prints
+from safelight.sandbox.pictures import CONTENT_TYPES, on_white, opened, upright
+from safelight.sandbox.wire import Answer
+
+_BYTES_PER_BAND: Final = {"1": 1, "I": 4, "F": 4, "I;16": 2, "I;16B": 2, "I;16L": 2}
+_LONGEST_DETAIL: Final = 200
+
+
+def inspect(data: bytes, parameters: dict[str, Any]) -> Answer:
+    looking = _Looking(data, Bounds(**parameters))
+    looking.look()
+    return Answer(looking.found.to_json())
+
+
+class _Broken(Exception):
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.detail)
+        self.fault = fault
+
+
+@dataclass
+class _Looking:
+    """Each step adds to what was found, so that a fault leaves what is known before it."""
+
+    data: bytes
+    bounds: Bounds
+
+    def __post_init__(self) -> None:
+        self.found = Inspection(len(self.data))
+
+    def look(self) -> None:
+        try:
+            with _faults(FaultKind.NOT_AN_IMAGE):
+                image = opened(self.data)
+            self._header(image)
+            with _faults(FaultKind.BROKEN):
+                self._structure(image)
+        except _Broken as broken:
+            self._add(fault=broken.fault)
+
+    def _header(self, image: Image.Image) -> None:
+        content_type = CONTENT_TYPES[image.format or ""]
+        width, height = image.size
+        depth = _BYTES_PER_BAND.get(image.mode, 1)
+        self._add(
+            content_type=content_type,
+            width=width,
+            height=height,
+            frames=1,
+            unpacked_bytes=width * height * len(image.getbands()) * depth,
+            end=end_of(self.data, content_type),
+        )
+
+    def _structure(self, image: Image.Image) -> None:
+        if self.found.content_type == "image/png":
+            opened(self.data).verify()  # the checksums, which decoding does not compare
+        if image.format != "MPO":
+            self._add(frames=getattr(image, "n_frames", 1))
+        if self.found.pixels > self.bounds.max_pixels:
+            return
+        self._decode(image)
+
+    def _decode(self, image: Image.Image) -> None:
+        image.seek(0)
+        image.load()
+        self._add(traces=_traces(image), decoded=1)
+        if found := prints(on_white(upright(image))):
+            self._add(dhash=found[0], phash=found[1])
+        frames = self.found.frames
+        if frames > self.bounds.max_frames:
+            return
+        if frames * self.found.pixels > self.bounds.max_total_pixels:
+            return
+        for number in range(1, frames):
+            image.seek(number)
+            image.load()
+            self._add(decoded=number + 1)
+
+    def _add(self, **facts: Any) -> None:
+        self.found = replace(self.found, **facts)
+
+
+@contextmanager
+def _faults(kind: FaultKind) -> Iterator[None]:
+    """A decoder raises whatever the bytes lead it into."""
+    try:
+        yield
+    except MemoryError as error:
+        raise _Broken(Fault(FaultKind.MEMORY)) from error
+    except UnidentifiedImageError as error:
+        raise _Broken(Fault(FaultKind.NOT_AN_IMAGE)) from error
+    except Exception as error:
+        raise _Broken(Fault(kind, str(error)[:_LONGEST_DETAIL])) from error
+
+
+def _traces(image: Image.Image) -> Traces:
+    xmp = image.info.get("xmp") or image.info.get("XML:com.adobe.xmp") or b""
+    text = xmp if isinstance(xmp, bytes) else str(xmp).encode(errors="replace")
+    traces = Traces(xmp=bool(text), gps=b"GPSLatitude" in text)
+    with suppress(Exception):  # unreadable metadata says nothing, and is not published either
+        exif = image.getexif()
+        place = exif.get_ifd(ExifTags.IFD.GPSInfo)
+        names = (exif.get(ExifTags.Base.Make), exif.get(ExifTags.Base.Model))
+        camera = " ".join(str(name).strip("\0 ") for name in names if name)[:100]
+        traces = replace(
+            traces, exif=bool(exif), gps=traces.gps or bool(place), camera=camera or None
+        )
+    return traces

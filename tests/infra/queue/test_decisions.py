@@ -1,0 +1,206 @@
+"""The pure part: verdicts, backoff, registries, slots."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from infra.queue.crew import Number, a_kind, succeed
+from safelight.errors import ConfigurationError, Forbidden
+from safelight.infra.jobs import (
+    Again,
+    Backoff,
+    Dead,
+    Done,
+    Failure,
+    Handler,
+    Job,
+    JobId,
+    JobKind,
+    LeaseLost,
+    Lost,
+    Retry,
+    Verdict,
+    by_name,
+    matched,
+    outcome,
+    outcome_of,
+)
+from safelight.infra.queue_slots import Opening, Slots
+
+KIND = a_kind(retry=Backoff(attempts=3, first=1.0, cap=8.0))
+ERROR = Failure("X", "y")
+
+
+def job(attempt: int = 1, job_id: int = 1) -> Job[Number]:
+    return Job(JobId(job_id), KIND, "acme", {"n": 1}, 1, attempt)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "verdict", "expected"),
+    [
+        (1, Done(), Done()),
+        (1, Done(already=True), Done(already=True)),
+        (1, Dead(ERROR), Dead(ERROR)),
+        (1, Retry(ERROR, after=0.25), Again(0.25, ERROR)),
+        (2, Retry(ERROR, after=-3), Again(0.0, ERROR)),
+        (3, Retry(ERROR, after=0.25), Dead(ERROR)),
+        (9, Retry(ERROR), Dead(ERROR)),
+    ],
+)
+def test_what_becomes_of_a_job(attempt: int, verdict: Verdict, expected: object) -> None:
+    assert outcome(job(attempt), verdict) == expected
+
+
+def test_a_handler_that_returns_no_verdict_is_retried() -> None:
+    again = outcome(job(), None)
+    assert isinstance(again, Again)
+    assert again.failure
+    assert again.failure.code == "TypeError"
+
+
+@given(st.integers(1, 2000), st.integers(1, 2**62))
+def test_waits_double_up_to_the_cap_with_jitter(attempt: int, job_id: int) -> None:
+    patient = a_kind(retry=Backoff(attempts=10_000, first=1.0, cap=300.0))
+    again = outcome(Job(JobId(job_id), patient, "", {}, 1, attempt), Retry(ERROR))
+    assert isinstance(again, Again)
+    longest = min(300, 2 ** (attempt - 1))
+    assert longest / 2 <= again.after <= longest
+
+
+def test_jitter_spreads_neighbours() -> None:
+    waits = {round(again.after, 2) for n in range(1000) if (again := wait_of(n))}
+    assert len(waits) > 40
+
+
+def wait_of(job_id: int) -> Again:
+    again = outcome(job(1, job_id), Retry(ERROR))
+    assert isinstance(again, Again)
+    return again
+
+
+async def ran(how: Any) -> "asyncio.Task[Verdict]":
+    async def handle() -> Verdict:
+        if isinstance(how, BaseException):
+            raise how
+        return how  # type: ignore[no-any-return]
+
+    task = asyncio.create_task(handle())
+    await asyncio.wait([task])
+    return task
+
+
+async def test_a_raised_error_is_a_retry_with_its_code() -> None:
+    again = outcome_of(job(), await ran(Forbidden("No.")), stopping=False)
+    assert isinstance(again, Again)
+    assert again.failure == Failure("FORBIDDEN", "No.")
+
+
+async def test_a_cancelled_job_goes_back_without_a_failure() -> None:
+    cancelled = await ran(asyncio.CancelledError())
+    assert outcome_of(job(3), cancelled, stopping=True) == Again(0.0, None)
+    assert outcome_of(job(3), cancelled, stopping=False) == Again(1.0, None)
+
+
+async def test_a_lost_lease_is_nobodys_failure() -> None:
+    assert outcome_of(job(3), await ran(LeaseLost()), stopping=False) == Lost()
+    with pytest.raises(LeaseLost):
+        job().ended(mine=False)
+    with pytest.raises(LeaseLost):
+        job().ended(mine=None)
+    assert job().ended(mine=True) == Done(already=True)
+
+
+@dataclass(frozen=True)
+class Whole:
+    pixels: bytes
+
+
+@dataclass
+class Changeable:
+    n: int
+
+
+@pytest.mark.parametrize(
+    ("payload", "complaint"),
+    [(Whole, "not pixels"), (Changeable, "frozen dataclass"), (dict, "frozen dataclass")],
+)
+def test_a_payload_holds_ids_only(payload: type, complaint: str) -> None:
+    with pytest.raises(ConfigurationError, match=complaint):
+        JobKind("test.bad", payload=payload)
+
+
+@pytest.mark.parametrize("options", [{"limit": 0}, {"retry": Backoff(attempts=0)}])
+def test_a_kind_must_be_able_to_run(options: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="at least once"):
+        a_kind(**options)
+
+
+def test_kinds_and_handlers_must_match() -> None:
+    one, two = a_kind("one"), a_kind("two")
+    kinds = by_name([one, two])
+    assert matched(kinds, [Handler(one, succeed), Handler(two, succeed)]).keys() == kinds.keys()
+    for handlers, complaint in (
+        ([Handler(one, succeed)], "No handler for job kind two"),
+        ([Handler(one, succeed), Handler(one, succeed)], "two handlers"),
+        ([Handler(one, succeed), Handler(a_kind("three"), succeed)], "three .* nobody declared"),
+        ([Handler(one, succeed), Handler(a_kind("two"), succeed)], "two .* nobody declared"),
+    ):
+        with pytest.raises(ConfigurationError, match=complaint):
+            matched(kinds, handlers)
+    with pytest.raises(ConfigurationError, match="Two job kinds are called one"):
+        by_name([one, a_kind("one")])
+
+
+def test_slots_are_asked_for_once_per_wake_up() -> None:
+    slots = Slots({"a": 2, "b": 1})
+    assert slots.openings() == []
+    slots.want(["a", "unknown"])
+    assert slots.openings() == [Opening("a", 2, "")]
+    assert slots.openings() == []
+
+
+def test_a_full_claim_asks_again_and_a_short_one_does_not() -> None:
+    slots = Slots({"a": 2})
+    slots.want(["a"])
+    openings = slots.openings()
+    slots.claimed(openings, {"a": ["x", "y"]})
+    assert slots.wants("a")
+    slots.openings()
+    slots.claimed(openings, {"a": ["x"]})
+    assert not slots.wants("a")
+
+
+def test_a_wake_up_during_a_claim_is_not_forgotten() -> None:
+    slots = Slots({"a": 2})
+    slots.want(["a"])
+    openings = slots.openings()
+    slots.want(["a"])
+    slots.claimed(openings, {})
+    assert slots.wants("a")
+
+
+def test_a_kind_without_free_slots_stays_wanted() -> None:
+    slots = Slots({"a": 1})
+    slots.want(["a"])
+    assert slots.take("a")
+    assert not slots.take("a")
+    assert slots.openings() == []
+    slots.release("a")
+    assert slots.openings() == [Opening("a", 1, "")]
+
+
+@pytest.mark.parametrize(
+    ("after", "served", "last"),
+    [("", ["a", "b"], "b"), ("b", ["c", "a"], "a"), ("b", ["c", "d"], "d"), ("b", ["b"], "b")],
+)
+def test_the_next_claim_begins_after_the_last_one_served(
+    after: str, served: list[str], last: str
+) -> None:
+    slots = Slots({"a": 2})
+    slots.claimed([Opening("a", 2, after)], {"a": served})
+    slots.want(["a"])
+    assert slots.openings() == [Opening("a", 2, last)]

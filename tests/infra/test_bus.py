@@ -1,0 +1,157 @@
+"""News here and elsewhere: at once, gathered, and again after the connection was lost."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import structlog
+
+from infra.queue.crew import until
+from safelight.infra.bus import Bus
+from safelight.infra.db import Database
+
+
+@asynccontextmanager
+async def listening(db: Database, origin: str) -> AsyncIterator[tuple[Bus, list[str]]]:
+    bus, heard = Bus(db, origin), list[str]()
+    bus.subscribe("t", heard.append)
+    await bus.start()
+    yield bus, heard
+    await bus.stop()
+
+
+async def listeners(db: Database) -> list[int]:
+    rows = await db.fetch(
+        """
+        SELECT pid FROM pg_stat_activity
+        WHERE datname = current_database() AND (query LIKE 'LISTEN%' OR query = 'SELECT 1')
+        """
+    )
+    return [row["pid"] for row in rows]
+
+
+async def test_subscribers_here_hear_before_announce_returns(database: Database) -> None:
+    bus, heard = Bus(database, "one"), list[str]()
+    unsubscribe = bus.subscribe("t", heard.append)
+    bus.announce("t", "x")
+    bus.announce("other", "y")
+    unsubscribe()
+    unsubscribe()
+    bus.announce("t", "z")
+    assert heard == ["x"]
+    await bus.stop()
+
+
+async def test_another_process_hears_and_the_sender_hears_once(database: Database) -> None:
+    async with listening(database, "one") as (one, here), listening(database, "two") as (_, there):
+        one.announce("t", "org-1")
+        await until(lambda: there == ["org-1"])
+        assert here == ["org-1"]
+
+
+async def test_a_process_that_does_not_listen_is_heard(database: Database) -> None:
+    async with listening(database, "one") as (_, heard):
+        command = Bus(database, "command")
+        command.announce("t", "x")
+        await command.stop()
+        await until(lambda: heard == ["x"])
+
+
+async def test_a_burst_is_one_statement_and_repeats_are_dropped(database: Database) -> None:
+    async with listening(database, "one") as (one, _), listening(database, "two") as (_, there):
+        sent = 0
+        execute = database.execute
+
+        async def counting(sql: str, *values: object) -> str:
+            nonlocal sent
+            sent += "pg_notify" in sql
+            return await execute(sql, *values)
+
+        database.execute = counting  # type: ignore[method-assign]
+        for _ in range(100):
+            for detail in ("a", "b", "c"):
+                one.announce("t", detail)
+        await until(lambda: sorted(there) == ["a", "b", "c"])
+        assert sent <= 2
+
+
+async def test_more_than_fits_into_one_message_still_arrives(database: Database) -> None:
+    details = [f"organization-{number:04}-{'x' * 64}" for number in range(300)]
+    async with listening(database, "one") as (one, _), listening(database, "two") as (_, there):
+        for detail in details:
+            one.announce("t", detail)
+        await until(lambda: sorted(there) == details)
+
+
+async def test_a_killed_listener_comes_back_and_asks_for_a_resync(database: Database) -> None:
+    resyncs: list[int] = []
+    async with listening(database, "one") as (one, heard):
+        one.subscribe("t", lambda _: None, resync=lambda: resyncs.append(1))
+        one.subscribe("u", lambda _: None)
+        [pid] = await until(lambda: listeners(database))
+        await database.execute("SELECT pg_terminate_backend($1)", pid)
+        await until(lambda: resyncs, 2 + 1)
+        command = Bus(database, "command")
+        command.announce("t", "after")
+        await command.stop()
+        await until(lambda: "after" in heard)
+    assert resyncs == [1]
+
+
+async def test_alone_it_sends_nothing_and_a_newcomer_is_greeted(database: Database) -> None:
+    async with listening(database, "one") as (one, _):
+        one._company_until = 0.0  # as after its first seconds alone
+        one.announce("t", "unheard")
+        assert not one._pending
+        async with listening(database, "two") as (two, there):
+            await until(lambda: one._company_until > 0)
+            one.announce("t", "heard")
+            await until(lambda: there == ["heard"])
+            assert two._company_until > one._greeted
+
+
+async def test_a_subscriber_that_fails_harms_nobody(database: Database) -> None:
+    def fail(_: str) -> None:
+        raise RuntimeError("bug")
+
+    bus, heard = Bus(database, "one"), list[str]()
+    bus.subscribe("t", fail)
+    bus.subscribe("t", heard.append)
+    with structlog.testing.capture_logs() as logs:
+        bus.announce("t", "x")
+    assert heard == ["x"]
+    assert [line["event"] for line in logs] == ["bus.subscriber_failed"]
+    await bus.stop()
+
+
+async def test_noise_on_the_channel_is_ignored(database: Database) -> None:
+    async with listening(database, "one") as (_, heard):
+        for noise in ("", "[]", "not json", '{"a": 1}', '["two", [["t", "x"]]]'):
+            await database.execute("SELECT pg_notify('safelight', $1)", noise)
+        await until(lambda: heard == ["x"])
+
+
+async def test_without_a_database_announcing_is_still_safe(database: Database) -> None:
+    bus, heard = Bus(database, "one"), list[str]()
+    bus.subscribe("t", heard.append)
+    database.terminate()
+    with structlog.testing.capture_logs() as logs:
+        bus.announce("t", "x")
+        await bus.stop()
+    assert heard == ["x"]
+    assert [line["event"] for line in logs] == ["bus.unsent"]
+
+
+def test_announcing_without_a_loop_is_safe() -> None:
+    heard: list[str] = []
+
+    def announce(make: Callable[[], Bus]) -> None:
+        bus = make()
+        bus.subscribe("t", heard.append)
+        bus.announce("t", "x")
+
+    async def make_bus() -> Bus:
+        return Bus(None, "one")  # type: ignore[arg-type]  # nothing is sent without a loop
+
+    announce(lambda: asyncio.run(make_bus()))
+    assert heard == ["x"]

@@ -1,0 +1,49 @@
+"""A classifier whose answer is a function of the bytes, and which fails or waits when told to."""
+
+import asyncio
+import hashlib
+from dataclasses import dataclass, field
+from typing import Literal
+
+from safelight.classification.base import ModelError, Prediction, Undecodable
+
+BROKEN = b"broken"
+
+Mood = Literal["answer", "wait", "fail", "fail for good"]
+
+
+def label_of(content: bytes) -> str:
+    return f"LABEL {hashlib.sha256(content).hexdigest()[:10].upper()}"
+
+
+@dataclass
+class Scripted:
+    """In the mood to wait, a call is put into `waiting`; what its future gets is the mood it goes
+    on with."""
+
+    remote: bool = False
+    mood: Mood = "answer"
+    asked: list[bytes] = field(default_factory=list)
+    waiting: "asyncio.Queue[asyncio.Future[Mood]]" = field(default_factory=asyncio.Queue)
+    name: str = "scripted"
+    model: str = "scripted"
+    model_hash: str | None = None
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def classify(self, data: bytes, *, thumbnail: bool = False) -> Prediction:
+        self.asked.append(data)
+        mood = self.mood
+        if mood == "wait":
+            gate: asyncio.Future[Mood] = asyncio.get_running_loop().create_future()
+            self.waiting.put_nowait(gate)
+            mood = await gate
+        if mood in {"fail", "fail for good"}:
+            raise ModelError("The model is out of order.", permanent=mood == "fail for good")
+        if data.startswith(BROKEN):
+            raise Undecodable
+        return Prediction(label_of(data), 0.5)

@@ -1,0 +1,470 @@
+"""The library's own machinery on a real database, with every move in the test's hands.
+
+Nothing runs by itself: jobs are claimed, run, lost, taken over and ended one at a time, by the same
+statements a worker uses. `telling` exchanges the built-in store for a bucket (obstore's, in memory)
+whose notifications, and not our own events, tell of what happens in it.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import asyncpg
+import obstore
+from obstore.store import MemoryStore
+
+from library.scripted import Mood, Scripted
+from objects.stores import Local, Watch
+from safelight.classification import jobs as classification
+from safelight.classification.run import Classification
+from safelight.infra import failpoints, queue_repo
+from safelight.infra.activity import Entry
+from safelight.infra.bus import Bus
+from safelight.infra.clock import iso
+from safelight.infra.db import Database
+from safelight.infra.dead_letters import TwinAlive
+from safelight.infra.failpoints import FailpointError
+from safelight.infra.ids import ImageId, RandomIds
+from safelight.infra.jobs import (
+    WORKER_DIED,
+    Dead,
+    Handler,
+    Job,
+    JobId,
+    Outcome,
+    Verdict,
+    outcome_of,
+)
+from safelight.infra.metrics import Metrics
+from safelight.infra.queue import Queue
+from safelight.infra.queue_ledger import Ledger
+from safelight.ingest import repo as ingest_repo
+from safelight.ingest.deletion import Deletion
+from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.jobs import OFFLOAD
+from safelight.ingest.lifecycle import Status
+from safelight.ingest.offload import Offload
+from safelight.ingest.repo import Image
+from safelight.library import repo as library_repo
+from safelight.library.project import Projection
+from safelight.objects import jobs as objects
+from safelight.objects import repo as objects_repo
+from safelight.objects.deliver import Deliver, Delivery
+from safelight.objects.events import Action
+from safelight.objects.jobs import DELIVER
+from safelight.objects.notifications.intake import REJECTED, Intake
+from safelight.objects.s3 import S3Store
+from safelight.objects.store import NoSuchObject, ObjectStore
+
+T = TypeVar("T")
+
+ACTOR = {"type": "user", "name": "ada"}
+START = 1_800_000_000_000
+DAY_MS = 86_400_000
+_organizations = count(1)
+
+
+class CountedIds(RandomIds):
+    """Image ids that a replay finds in the same order, although not in the order of their making."""
+
+    def __init__(self) -> None:
+        self._made = 0
+
+    def image(self, now_ms: int) -> ImageId:
+        self._made += 1
+        scrambled = hashlib.sha256(str(self._made).encode()).hexdigest()[:8]
+        return ImageId(f"img_2027-01-01_{scrambled}{next(_organizations):08}")
+
+
+@dataclass
+class Thought:
+    """A run that is in the model's hands."""
+
+    job: Job[Any]
+    task: "asyncio.Task[Verdict]"
+    gate: "asyncio.Future[Mood]"
+
+
+@dataclass
+class Notice:
+    """What a telling bucket has to say: the body, and whether it was ever sent."""
+
+    body: dict[str, Any]
+    sent: bool = False
+
+
+@dataclass
+class Story:
+    """What was done in one organization: all that the end is judged by."""
+
+    organization: str
+    images: list[Image] = field(default_factory=list)
+    contents: dict[str, bytes] = field(default_factory=dict)  # by marker
+    deletes: dict[str, int] = field(default_factory=dict)  # name → images received before it
+    damaged: set[str] = field(default_factory=set)  # images whose file was taken away
+    rows: dict[str, str] = field(default_factory=dict)  # name → marker, as last seen
+    notices: list[Notice] = field(default_factory=list)
+    held: list[Job[Any]] = field(default_factory=list)
+    thoughts: list[Thought] = field(default_factory=list)
+    deliveries: int = 0  # jobs made to deliver what is not an own event for the first time
+    dialect: str = "r2"
+    sequence: int = 0
+    forgotten: bool = False  # events may have been removed
+
+
+def outside(
+    dialect: str, key: str, time: int, etag: str | None, sequence: int, *, deleted: bool
+) -> dict[str, Any]:
+    """An event as a bucket tells it: `r2` to the millisecond, `seconds` to the second, `s3` with a
+    sequencer as well."""
+    when = iso(time) if dialect == "r2" else f"{iso(time)[:-5]}Z"
+    named = {} if etag is None else {"eTag": etag}
+    if dialect != "s3":
+        action = "DeleteObject" if deleted else "PutObject"
+        return {"action": action, "object": {"key": key, **named}, "eventTime": when}
+    about = {"key": quote(key, safe="/"), "sequencer": f"{sequence:016X}", **named}
+    name = "ObjectRemoved:Delete" if deleted else "ObjectCreated:Put"
+    return {"eventSource": "aws:s3", "eventName": name, "eventTime": when, "s3": {"object": about}}
+
+
+class World:
+    def __init__(
+        self, db: Database, root: Path, *, telling: bool = False, remote: bool = False
+    ) -> None:
+        self.db = db
+        self.telling = telling
+        self.clock = Watch(START)
+        self.directory = IngestDirectory(root / "ingest", RandomIds())
+        self.classifier = Scripted(remote=remote)
+        self.bucket = MemoryStore()
+        self.store = self._open_store(root)
+        self.bus = Bus(db, "world")
+        self.bus._company_until = 0.0  # nobody listens
+        kinds = (OFFLOAD, *objects.KINDS, REJECTED, *classification.KINDS)
+        self.queue = Queue(
+            db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
+        )
+        projection = Projection(
+            db, self.store, self.clock, self.bus, lambda: None, telling=telling
+        )
+        self.deliver = Deliver(
+            db,
+            self.clock,
+            {Action.CREATED: (projection.on_created,), Action.DELETED: (projection.on_deleted,)},
+        )
+        self.offload = Offload(
+            db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
+        )
+        self.deletion = Deletion(self.store, self.queue, self.clock)
+        self.intake = Intake(db, self.queue, self.clock)
+        self.classify = Classification(db, self.store, self.classifier, self.clock, self.bus)
+        self.handlers = self._handlers()
+        self.ledger = Ledger(db, self.queue.dead_letters, self.handlers, self.queue.lease)
+
+    def _open_store(self, root: Path) -> ObjectStore:
+        if not self.telling:
+            return Local(self.db, root / "blobs", self.clock).store
+        memory: Any = self.bucket  # the same interface as any of obstore's
+        return S3Store(self.db, memory, self.clock, RandomIds(), root / "spool", telling=True)
+
+    def _handlers(self) -> dict[str, Handler[Any]]:
+        handlers = (
+            Handler(OFFLOAD, self.offload.handle),
+            Handler(REJECTED, self.intake.handle_rejected),
+            *objects.handlers(self.deliver, {}),
+            *classification.handlers(self.classify),
+        )
+        return {handler.kind.name: handler for handler in handlers}
+
+    async def close(self) -> None:
+        self.directory.close()
+        await self.store.close()
+
+    async def begin(self, *, employed: bool = False) -> Story:
+        """A new organization, in which nothing has happened. `employed`: there is a worker here
+        that takes the deliveries of what it stores at once."""
+        self.story = Story(f"org-{next(_organizations)}")
+        self.ids = CountedIds()
+        self.classifier.mood = "answer"
+        self.classifier.asked.clear()
+        self.queue.employ(self.story.held.append if employed else None)
+        self.deliver._fresh.clear()
+        await self.db.execute(
+            "WITH left_over AS (DELETE FROM jobs) "
+            "INSERT INTO organizations (id, created_at) VALUES ($1, 0)",
+            self.story.organization,
+        )
+        return self.story
+
+    @property
+    def organization(self) -> str:
+        return self.story.organization
+
+    def tick(self, ms: int) -> None:
+        assert self.clock.ms is not None
+        self.clock.ms += ms
+
+    # What people and stores do
+
+    async def receive(self, name: str, content: bytes) -> Image:
+        """What an accepted upload leaves: file, row, history and job."""
+        now = self.clock.now_ms()
+        image_id = self.ids.image(now)
+        path = self.directory.final_path(image_id, "jpg")
+        path.write_bytes(content)
+        image = Image(
+            id=image_id, organization=self.organization, name=name,
+            idempotency_key=self.ids.uuid4(), status=Status.INGESTED, temp_path=str(path),
+            checksum=hashlib.sha256(content).hexdigest(), mime_type="image/jpeg", width=3, height=2,
+            size_bytes=len(content), created_at=now, updated_at=now,
+        )  # fmt: skip
+        entry = Entry(f"image:{image_id}", "upload_ingested", {}, also=f"upload:{name}")
+        async with self.db.connection() as connection:
+            await ingest_repo.record(connection, image, self.directory.node, [entry])
+        self.story.images.append(image)
+        self.story.contents[image.idempotency_key] = content
+        return image
+
+    def take_away(self, image: Image) -> None:
+        """Its file, before it reached the store: nothing can bring that back."""
+        Path(image.temp_path).unlink(missing_ok=True)
+        self.story.damaged.add(image.id)
+
+    async def delete(self, name: str, crash: str | None = None) -> bool:
+        """Whether it was answered: a crash means that it was not."""
+        before = await self.peek(name)
+        try:
+            await self.at(crash, self.deletion.request(self.organization, name, ACTOR))
+        except FailpointError:
+            await self._watch(name, before)
+            return False
+        self.story.deletes[name] = len(self.story.images)
+        await self._watch(name, before)
+        return True
+
+    async def expire(self, name: str) -> None:
+        """The bucket's own rule, or somebody else's tool, removes an object."""
+        before = await self.peek(name)
+        if before is not None:
+            self.tick(1000)
+            await obstore.delete_async(self.bucket, f"{self.organization}/{name}")
+            await self._watch(name, before)
+
+    async def peek(self, name: str) -> str | None:
+        """The eTag that a telling bucket holds."""
+        if not self.telling:
+            return None
+        try:
+            return (await self.store.head(f"{self.organization}/{name}")).etag
+        except NoSuchObject:
+            return None
+
+    async def _watch(self, name: str, before: str | None) -> None:
+        """A telling bucket tells of what changed."""
+        after = await self.peek(name)
+        if after != before:
+            self.story.notices.append(Notice(self.notice(name, after)))
+
+    def notice(self, name: str, etag: str | None) -> dict[str, Any]:
+        self.story.sequence += 1
+        key, time = f"{self.organization}/{name}", self.clock.now_ms()
+        return outside(
+            self.story.dialect, key, time, etag, self.story.sequence, deleted=etag is None
+        )
+
+    async def tell(self, body: dict[str, Any]) -> None:
+        taken = await self.intake.take(body)
+        self.story.deliveries += taken.accepted
+
+    async def send(self, notice: Notice) -> None:
+        notice.sent = True
+        await self.tell(notice.body)
+
+    async def event(self, nth: int) -> asyncpg.Record | None:
+        """One of those that were recorded."""
+        return await self.db.fetchrow(
+            """
+            WITH event AS (
+                SELECT *, row_number() OVER (ORDER BY id) - 1 AS n, count(*) OVER () AS total
+                FROM object_events WHERE organization = $1
+            )
+            SELECT * FROM event WHERE n = $2 % total
+            """,
+            self.organization,
+            nth,
+        )
+
+    async def again(self, nth: int) -> None:
+        """A recorded event is delivered once more, whether or not it was before."""
+        if event := await self.event(nth):
+            name = event["key"].partition("/")[2]
+            await self.queue.enqueue(
+                self.db, DELIVER, Delivery(event["id"], name), organization=self.organization
+            )
+            self.story.deliveries += 1
+
+    # A worker's hands
+
+    async def claim(self, nth: int = 0, kind: str | None = None) -> Job[Any] | None:
+        """One of the jobs that wait, also for a later time."""
+        row = await self.db.fetchrow(
+            """
+            WITH waiting AS (
+                SELECT id, row_number() OVER (ORDER BY id) - 1 AS n, count(*) OVER () AS total
+                FROM jobs WHERE organization = $1 AND status IN ('queued', 'delayed')
+                  AND kind = coalesce($2, kind)
+            )
+            UPDATE jobs SET status = 'running', owner = 'world', claim = claim + 1,
+                   attempts = attempts + 1, lease_until = now() + interval '1 hour'
+            FROM waiting WHERE jobs.id = waiting.id AND n = $3 % total
+            RETURNING jobs.id, kind, organization, payload, claim, attempts
+            """,
+            self.organization,
+            kind,
+            nth,
+        )
+        return None if row is None else self._job(*row.values())
+
+    async def claim_all(self) -> list[Job[Any]]:
+        rows = await self.db.fetch(
+            """
+            UPDATE jobs SET status = 'running', owner = 'world', claim = claim + 1,
+                   attempts = attempts + 1, lease_until = now() + interval '1 hour'
+            WHERE organization = $1 AND status IN ('queued', 'delayed')
+            RETURNING id, kind, organization, payload, claim, attempts
+            """,
+            self.organization,
+        )
+        return [self._job(*row.values()) for row in rows]
+
+    def _job(
+        self, job: int, kind: str, organization: str, raw: dict[str, Any], claim: int, attempt: int
+    ) -> Job[Any]:
+        return Job(JobId(job), self.handlers[kind].kind, organization, raw, claim, attempt)
+
+    async def work(
+        self, job: Job[Any], *, crash: str | None = None, lost: bool = False
+    ) -> Outcome:
+        """From the claim to the end. `crash` is the failpoint that ends the attempt; `lost`: the
+        worker dies before it can write the outcome."""
+        before = await self._before(job)
+        outcome = await self.at(crash, self._attempt(job, lost=lost))
+        if before is not None:
+            await self._watch(*before)
+        return outcome
+
+    async def _attempt(self, job: Job[Any], *, lost: bool) -> Outcome:
+        if job.exhausted:
+            outcome: Outcome = Dead(WORKER_DIED)
+        else:
+            task = asyncio.ensure_future(self.handlers[job.kind.name].handle(job))
+            await asyncio.wait([task])
+            outcome = outcome_of(job, task, stopping=False)
+        if not lost:
+            await self.write(job, outcome)
+        return outcome
+
+    async def _before(self, job: Job[Any]) -> tuple[str, str | None] | None:
+        if not self.telling or job.kind is not OFFLOAD:
+            return None
+        name = self.name_of(job)
+        return name, await self.peek(name)
+
+    def name_of(self, job: Job[Any]) -> str:
+        if job.kind is OFFLOAD:
+            return next(i.name for i in self.story.images if i.id == job.payload.imageId)
+        return str(job.payload.name)
+
+    async def write(self, job: Job[Any], outcome: Outcome) -> None:
+        if self.ledger.end(job, outcome):
+            await self.ledger.settle()
+
+    async def think(self, job: Job[Any]) -> Thought | None:
+        """Runs a classification until the model has the image; none when it ends before."""
+        self.classifier.mood = "wait"
+        task = asyncio.ensure_future(self.handlers[job.kind.name].handle(job))
+        asked = asyncio.ensure_future(self.classifier.waiting.get())
+        await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)
+        self.classifier.mood = "answer"
+        if not asked.done():
+            asked.cancel()
+            await self.write(job, outcome_of(job, task, stopping=False))
+            return None
+        thought = Thought(job, task, asked.result())
+        self.story.thoughts.append(thought)
+        return thought
+
+    async def conclude(self, thought: Thought, mood: Mood, *, lost: bool = False) -> Outcome:
+        """The model answers, perhaps long after somebody else took the job."""
+        self.story.thoughts.remove(thought)
+        thought.gate.set_result(mood)
+        await asyncio.wait([thought.task])
+        outcome = outcome_of(thought.job, thought.task, stopping=False)
+        if not lost:
+            await self.write(thought.job, outcome)
+        return outcome
+
+    async def end_leases(self) -> None:
+        """Whoever holds a job is late from now on."""
+        await self.db.execute(
+            "UPDATE jobs SET lease_until = now() - interval '1 second' "
+            "WHERE organization = $1 AND status = 'running'",
+            self.organization,
+        )
+        await queue_repo.tend(self.db, list(self.handlers), self.directory.node, [])
+
+    async def restart(self) -> None:
+        """The process dies, with all that it knew, and another takes its place."""
+        for thought in self.story.thoughts:
+            thought.task.cancel()
+        if self.story.thoughts:
+            await asyncio.wait([thought.task for thought in self.story.thoughts])
+        self.story.thoughts.clear()
+        self.story.held.clear()
+        self.deliver._fresh.clear()
+        await self.end_leases()
+
+    async def dead_letters(self) -> list[int]:
+        letters = await self.queue.dead_letters.page(organization=self.organization, limit=1000)
+        return sorted(letter.id for letter in letters)
+
+    async def redrive(self, letter: int) -> bool:
+        try:
+            await self.queue.dead_letters.redrive(letter, organization=self.organization)
+        except TwinAlive:
+            return False
+        return True
+
+    async def retain(self, days: int) -> None:
+        """Time passes, and what is old enough is forgotten."""
+        self.tick(days * DAY_MS)
+        self.story.forgotten = True
+        now = self.clock.now_ms()
+        await objects_repo.forget_deleted(self.db, now - 30 * DAY_MS)
+        await library_repo.sweep_tombstones(self.db, now - 14 * DAY_MS)
+
+    async def drain(self, *, backwards: bool = False) -> None:
+        """Everything is told and done, over and over, until nothing is left to do."""
+        for notice in [notice for notice in self.story.notices if not notice.sent]:
+            await self.send(notice)
+        await self.end_leases()
+        while jobs := await self.claim_all():
+            for job in sorted(jobs, key=lambda job: job.id, reverse=backwards):
+                await self.work(job)
+            for notice in [notice for notice in self.story.notices if not notice.sent]:
+                await self.send(notice)
+
+    async def at(self, point: str | None, action: Awaitable[T]) -> T:
+        """Does something while a failpoint is armed."""
+        if point is None:
+            return await action
+        failpoints.arm(point, "raise")
+        try:
+            return await action
+        finally:
+            failpoints.disarm(point)
