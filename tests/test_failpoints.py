@@ -52,10 +52,11 @@ def calls(statement: ast.stmt) -> Iterator[str]:
 
 
 def is_text_replace(call: ast.Call) -> bool:
-    """`str.replace(a, b)`, unlike `Path.replace(target)`, changes nothing."""
-    return (
-        isinstance(call.func, ast.Attribute) and call.func.attr == "replace" and len(call.args) > 1
-    )
+    """`str.replace(a, b)` and `datetime.replace(hour=0)`, unlike `Path.replace(target)`, change
+    nothing outside."""
+    if not isinstance(call.func, ast.Attribute) or call.func.attr != "replace":
+        return False
+    return len(call.args) != 1 or bool(call.keywords)
 
 
 def is_effect(call: str, writes: set[str]) -> bool:

@@ -11,6 +11,7 @@ import structlog
 
 from safelight.accounts.first_start import secret_key
 from safelight.accounts.services import account_services
+from safelight.admin.engine import Engine
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
@@ -69,9 +70,8 @@ async def open_services(
         )
         if removed := await sweep.at_start():
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
-        if worker:
-            await _start_worker(stack, base, sweep)
-        yield await _registry(stack, base)
+        engine = Engine(await _start_worker(stack, base, sweep) if worker else None)
+        yield await _registry(stack, base, engine)
 
 
 async def _open_base(stack: AsyncExitStack, settings: Settings, database_url: str) -> Base:
@@ -91,7 +91,7 @@ async def _open_base(stack: AsyncExitStack, settings: Settings, database_url: st
     return Base(settings, clock, ids, metrics, db, bus, queue, directory, opened)
 
 
-async def _start_worker(stack: AsyncExitStack, base: Base, sweep: Sweep) -> None:
+async def _start_worker(stack: AsyncExitStack, base: Base, sweep: Sweep) -> Worker:
     db, queue, clock, store = base.db, base.queue, base.clock, base.opened.store
     projection = Projection(
         db, store, clock, base.bus, lambda: queue.wake(RUN), telling=base.opened.telling
@@ -106,9 +106,10 @@ async def _start_worker(stack: AsyncExitStack, base: Base, sweep: Sweep) -> None
     worker = Worker(queue, everything, SCHEDULES)
     await worker.start()
     stack.push_async_callback(worker.stop, base.settings.shutdown_seconds)
+    return worker
 
 
-async def _registry(stack: AsyncExitStack, base: Base) -> Registry:
+async def _registry(stack: AsyncExitStack, base: Base, engine: Engine) -> Registry:
     db, clock, ids, queue = base.db, base.clock, base.ids, base.queue
     secret = await secret_key(db, base.settings, ids)
 
@@ -121,7 +122,7 @@ async def _registry(stack: AsyncExitStack, base: Base) -> Registry:
     hub = Hub(db, base.bus)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, queue, hub, ingest, Cursors(secret),
+        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest, Cursors(secret),
         Deletion(base.opened.store, queue, clock), Intake(db, queue, clock, base.opened.bucket),
         Pages(Assets()),
         *account_services(db, clock, ids, secret),

@@ -100,6 +100,7 @@ async def test_a_killed_listener_comes_back_and_asks_for_a_resync(database: Data
 
 async def test_alone_it_sends_nothing_and_a_newcomer_is_greeted(database: Database) -> None:
     async with listening(database, "one") as (one, _):
+        await until(lambda: one._greeted and not one._sending)
         one._company_until = 0.0  # as after its first seconds alone
         one.announce("t", "unheard")
         assert not one._pending

@@ -86,9 +86,10 @@ class Machine(RuleBasedStateMachine):
         """Everything comes to its end; then what was late comes, and must change nothing."""
         world = self.world
         await self._drain()
-        for letter in await world.dead_letters():
-            await world.redrive(letter)
-        await self._drain()
+        letters = await world.dead_letters()
+        while letters:
+            letters = [letter for letter in letters if not await world.redrive(letter)]
+            await self._drain()
         for job in list(self.story.held):
             await self._work(job)
         for thought in list(self.story.thoughts):

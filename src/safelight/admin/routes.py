@@ -1,5 +1,6 @@
 """What the person who runs this looks at: health, readiness, metrics, the API's description."""
 
+from collections.abc import Awaitable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
@@ -8,9 +9,11 @@ from starlette.responses import JSONResponse
 from safelight.accounts.access import Caller
 from safelight.accounts.describe import describe
 from safelight.accounts.guard import guarded_routes, metrics_reader, open_to_everyone, signed_in
+from safelight.admin.engine import Engine
 from safelight.http.registry import provided
 from safelight.infra.db import AWAY, Database
 from safelight.infra.metrics import Metrics
+from safelight.objects.store import ObjectStore
 
 router = APIRouter(tags=["operator"])
 
@@ -21,8 +24,16 @@ async def healthz() -> dict[str, str]:
 
 
 @router.get("/readyz", dependencies=[open_to_everyone], summary="It can do its work")
-async def readyz(db: Annotated[Database, provided(Database)]) -> Response:
-    checks = {"database": await _answers(db)}
+async def readyz(
+    db: Annotated[Database, provided(Database)],
+    store: Annotated[ObjectStore, provided(ObjectStore)],
+    engine: Annotated[Engine, provided(Engine)],
+) -> Response:
+    checks = {
+        "database": await _answers(db.fetchval("SELECT true")),
+        "objectStore": await _answers(store.check()),
+        "engine": engine.healthy,
+    }
     ready = all(checks.values())
     words = {name: "ok" if fine else "unavailable" for name, fine in checks.items()}
     return JSONResponse({"ready": ready, **words}, 200 if ready else 503)
@@ -39,8 +50,9 @@ async def openapi(request: Request, caller: Annotated[Caller, signed_in()]) -> d
     return describe(request.app.openapi(), guarded_routes(request.app))
 
 
-async def _answers(db: Database) -> bool:
+async def _answers(question: Awaitable[Any]) -> bool:
     try:
-        return bool(await db.fetchval("SELECT true"))
+        await question
     except AWAY:
         return False
+    return True

@@ -12,7 +12,7 @@ from typing import Any
 import structlog
 
 from safelight.infra import queue_repo
-from safelight.infra.db import UNREACHABLE, Database
+from safelight.infra.db import AWAY, Database
 from safelight.infra.dead_letters import DeadLetters
 from safelight.infra.failpoints import reach
 from safelight.infra.jobs import Again, Dead, Failure, Handler, Job, JobId, Lost, Outcome
@@ -99,7 +99,7 @@ class Ledger:
     async def _bury(self, job: Job[Any], failure: Failure) -> None:
         try:
             buried = await self._dead_letters.bury(self._handlers[job.kind.name], job, failure)
-        except UNREACHABLE:
+        except AWAY:
             raise
         except Exception:
             # Its lease will end, and whoever takes it over comes back here.

@@ -32,11 +32,14 @@ DECLARE
     last_seq bigint;
 BEGIN
     PERFORM pg_advisory_xact_lock(21766, hashtext(p_organization));
-    INSERT INTO activity (seq, organization, subject, also, type, at, data)
-    SELECT nextval('activity_seq'), p_organization, entry ->> 'subject', entry ->> 'also',
-           entry ->> 'type', p_at, coalesce(entry -> 'data', '{}')
-    FROM jsonb_array_elements(p_entries) AS entry;
-    SELECT currval('activity_seq') INTO last_seq;
+    WITH written AS (
+        INSERT INTO activity (seq, organization, subject, also, type, at, data)
+        SELECT nextval('activity_seq'), p_organization, entry ->> 'subject', entry ->> 'also',
+               entry ->> 'type', p_at, coalesce(entry -> 'data', '{}')
+        FROM jsonb_array_elements(p_entries) AS entry
+        RETURNING seq
+    )
+    SELECT max(seq) INTO last_seq FROM written;
     RETURN last_seq;
 END
 $$;

@@ -2,8 +2,8 @@
 
 JPEG stays JPEG, everything else becomes WebP; the first frame, upright, in sRGB. What is not pixels
 (metadata, profiles, comments, data behind the end) cannot get in, since it is never handed to the
-encoder. With `square`, the whole picture squeezed into a square of that side comes before it, as raw
-RGB: what some models take.
+encoder. With `square`, the whole picture squeezed into a square of that side comes before it, as
+raw RGB: what some models take.
 """
 
 import io

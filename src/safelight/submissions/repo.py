@@ -8,6 +8,7 @@ import asyncpg
 
 from safelight.infra.db import Connection, Database
 from safelight.submissions.lifecycle import UNDER_WAY, State
+from safelight.submissions.looks import Closeness, Look
 
 PROCESS = "submissions.process"
 _UNDER_WAY = "state IN ('RECEIVED', 'TIER1_SCANNING', 'TIER2_SCANNING')"
@@ -200,6 +201,44 @@ async def values(db: Database, keys: Sequence[str], now: int) -> list[Any]:
     return [row["value"] for row in rows]
 
 
+# Alike ones
+
+
+async def published_twin(
+    db: Database, submission: Submission, look: Look | None, closeness: Closeness
+) -> tuple[str, bool] | None:
+    """Another one of the organization that everybody can see, and whether it is the same file."""
+    row = await db.fetchrow(
+        """
+        SELECT id, checksum = $3 AS exact FROM submissions
+        WHERE organization = $1 AND state = 'PUBLISHED' AND id <> $2 AND (checksum = $3 OR (
+            print_distance(dhash, $4) <= $6 AND print_distance(phash, $5) <= $7))
+        ORDER BY exact DESC, id LIMIT 1
+        """,
+        submission.organization,
+        submission.id,
+        submission.checksum,
+        look and look.dhash,
+        look and look.phash,
+        closeness.dhash,
+        closeness.phash,
+    )
+    return None if row is None else (row["id"], row["exact"])
+
+
+async def known_label(db: Database, submission: Submission) -> tuple[str, float, str] | None:
+    """What the library's classifier has said of this very upload."""
+    row = await db.fetchrow(
+        "SELECT classification_label, classification_score, classification_model FROM uploads "
+        "WHERE organization = $1 AND name = $2 AND idempotency_key = $3 "
+        "AND classification_status = 'done'",
+        submission.organization,
+        submission.source_id,
+        submission.source_marker,
+    )
+    return None if row is None else tuple(row)
+
+
 # Sources that are gone
 
 
@@ -213,6 +252,35 @@ async def of_source(db: Database, organization: str, kind: str, source_id: str) 
         source_id,
     )
     return [_submission(row) for row in rows]
+
+
+async def was_replaced(
+    db: Database, submission: Submission, key: str, deleted_at: int, event_id: int
+) -> bool:
+    """Whether another upload had taken the name before it was deleted: by the library, or by an
+    event of late that it may not have heard of."""
+    return bool(
+        await db.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM uploads WHERE organization = $1 AND name = $2
+                  AND idempotency_key <> $3 AND event_time > $4 AND event_time <= $5
+            ) OR EXISTS (
+                SELECT FROM object_events
+                WHERE id BETWEEN $6 - 5000 AND $6 AND key = $7 AND action = 'created'
+                  AND event_time > $4 AND event_time <= $5
+                  AND metadata ->> 'idempotencyKey' IS DISTINCT FROM $3
+            )
+            """,
+            submission.organization,
+            submission.source_id,
+            submission.source_marker,
+            submission.source_time,
+            deleted_at,
+            event_id,
+            key,
+        )
+    )
 
 
 async def outlive(connection: Connection, submission_id: str) -> None:

@@ -1,7 +1,7 @@
 """What a rule is. A new one is one file beside these, and one line in registry.py.
 
-A rule looks at a case and returns what it finds, nothing if all is well. It raises only when it could
-not look: the run then fails as a whole and is tried again.
+A rule looks at a case and returns what it finds, nothing if all is well. It raises only when it
+could not look: the run then fails as a whole and is tried again.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

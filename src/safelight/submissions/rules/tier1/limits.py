@@ -30,7 +30,7 @@ def _frames(case: FileCase) -> list[Finding]:
     seen, bounds = case.inspection, case.bounds
     total = seen.frames * seen.pixels
     if seen.frames > bounds.max_frames:
-        message = f"The animation has {seen.frames} frames; at most {bounds.max_frames} are allowed."
+        message = f"The animation has {seen.frames} frames; at most {bounds.max_frames} may be."
     elif seen.frames > 1 and total > bounds.max_total_pixels:
         message = f"The animation has {seen.frames} frames of {seen.width} × {seen.height} pixels."
     else:

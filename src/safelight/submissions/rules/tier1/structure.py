@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from safelight.sandbox.facts import FaultKind
+from safelight.sandbox.facts import Fault, FaultKind
 from safelight.submissions.findings import Finding, Severity
 from safelight.submissions.lifecycle import RejectionCode
 from safelight.submissions.rules.rule import FileCase, Rule
@@ -22,10 +22,12 @@ _WORDS: Final = {
 
 async def look(case: FileCase) -> list[Finding]:
     fault = case.inspection.fault
-    if fault is None or fault.kind not in _WORDS:
-        return []
+    return [broken(fault)] if fault and fault.kind in _WORDS else []
+
+
+def broken(fault: Fault) -> Finding:
     evidence = {"fault": fault.kind, **({"detail": fault.detail} if fault.detail else {})}
-    return [Finding(NAME, Severity.BLOCK, _WORDS[fault.kind], evidence)]
+    return Finding(NAME, Severity.BLOCK, _WORDS[fault.kind], evidence)
 
 
 RULE: Final = Rule(NAME, RejectionCode.MALFORMED, look)

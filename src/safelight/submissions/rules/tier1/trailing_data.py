@@ -1,8 +1,8 @@
 """Nothing hides behind the image's end.
 
 A file that is an image to one program and an archive, a page or a program to another is blocked.
-What cameras put there (a short video, a second picture, padding) is only mentioned: it is not part of
-what is published.
+What cameras put there (a short video, a second picture, padding) is only mentioned: it is not part
+of what is published.
 """
 
 import re
@@ -22,13 +22,17 @@ _ANYWHERE: Final = (
         "a web page or script",
         re.compile(rb"<(!doctype\s+html|html|script|body|iframe|svg|\?php)[\s>:/]", re.IGNORECASE),
     ),
-    ("a program", re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01|This program cannot be run in DOS")),
+    (
+        "a program",
+        re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01|This program cannot be run in DOS"),
+    ),
 )
 _AT_START: Final = (
     ("a program", re.compile(rb"MZ|#!\s*/|\xca\xfe\xba\xbe|[\xce\xcf]\xfa\xed\xfe")),
     ("a compressed archive", re.compile(rb"\x1f\x8b\x08|BZh[1-9]|\xfd7zXZ\0")),
 )
 _ZIP_ENTRY, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
+_ZIP_END_WITHIN: Final = 66_000  # itself, and a comment of 64 KiB
 _PADDING: Final = frozenset(b"\0\xff \t\r\n")
 _MAGIC_SAMPLE: Final = 64
 
@@ -62,13 +66,19 @@ def judge(tail: bytes) -> tuple[Severity, str, str]:
 
 def hidden(tail: bytes) -> str | None:
     """Searched for everywhere: readers of these find them behind anything."""
-    if _ZIP_ENTRY in tail or _ZIP_END in tail[-66_000:]:
+    if _is_zip(tail):
         return "a ZIP archive"
     for what, pattern in _ANYWHERE:
         if pattern.search(tail):
             return what
     start = tail.lstrip(bytes(_PADDING))[:_MAGIC_SAMPLE]
     return next((what for what, pattern in _AT_START if pattern.match(start)), None)
+
+
+def _is_zip(tail: bytes) -> bool:
+    """It needs its list of entries near the end; a video can hold four unlucky bytes by chance."""
+    whole = _ZIP_ENTRY in tail and _ZIP_END in tail[-_ZIP_END_WITHIN:]
+    return whole or tail.startswith(_ZIP_ENTRY)
 
 
 def harmless(tail: bytes) -> str | None:

@@ -1,0 +1,69 @@
+"""What a prompt asks for, by its words. Pure; whatever it leaves open the seed decides."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+_WORD: Final = re.compile(r"[a-zà-ÿ]+", re.IGNORECASE)
+
+HOURS: Final[Mapping[str, frozenset[str]]] = {
+    "night": frozenset("night midnight nocturnal dark starry stars moonlit moonlight".split()),
+    "dawn": frozenset("dawn sunrise morning daybreak early".split()),
+    "dusk": frozenset("dusk sunset evening twilight golden sundown autumn warm".split()),
+    "day": frozenset("day noon daylight midday afternoon sunny summer bright".split()),
+}
+THINGS: Final[Mapping[str, frozenset[str]]] = {
+    "lighthouse": frozenset("lighthouse lighthouses beacon".split()),
+    "sea": frozenset("sea ocean coast coastal beach shore waves wave bay harbour harbor".split()),
+    "lake": frozenset("lake pond river fjord still reflection reflections water".split()),
+    "mountains": frozenset("mountain mountains peak peaks alps alpine summit hills hill".split()),
+    "forest": frozenset("forest forests tree trees pine pines wood woods spruce taiga".split()),
+    "city": frozenset("city skyline town downtown street metropolis towers buildings".split()),
+    "boat": frozenset("boat boats sail sailing ship sailboat yacht fisherman".split()),
+    "birds": frozenset("bird birds gull gulls geese swallows flock".split()),
+    "moon": frozenset("moon moonlit moonlight crescent".split()),
+    "sun": frozenset("sun sunny sunset sunrise".split()),
+    "clouds": frozenset("cloud clouds cloudy overcast dramatic storm stormy".split()),
+    "mist": frozenset("mist misty fog foggy haze hazy".split()),
+    "snow": frozenset("snow snowy winter frozen ice icy frost cold".split()),
+    "rain": frozenset("rain rainy wet storm stormy drizzle".split()),
+    "poppies": frozenset("poppy poppies".split()),
+    "tulips": frozenset("tulip tulips".split()),
+    "daisies": frozenset("daisy daisies chamomile".split()),
+    "lavender": frozenset("lavender lupine lupines".split()),
+    "calm": frozenset("calm quiet serene still peaceful".split()),
+}
+COLOURS: Final[Mapping[str, str]] = {
+    "red": "#e0402f", "crimson": "#c01f3a", "scarlet": "#e8341c", "orange": "#f58a2b",
+    "amber": "#f6a736", "gold": "#f2be4b", "golden": "#f2be4b", "yellow": "#f7d94c",
+    "green": "#45b56a", "emerald": "#1fa67a", "teal": "#1f9c9c", "turquoise": "#33c2bd",
+    "cyan": "#3cc8e0", "blue": "#3a78d8", "indigo": "#4a46b5", "violet": "#7d52c9",
+    "purple": "#8a45b8", "magenta": "#c93fa5", "pink": "#f27fa5", "rose": "#ee8f9c",
+    "peach": "#f9b28a", "coral": "#f47a63", "lilac": "#b79ae0", "white": "#f2f0ea",
+    "silver": "#c3cbd4",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The hour or None, what is named, and colours in the order they are named."""
+
+    hour: str | None
+    things: frozenset[str]
+    colours: tuple[str, ...]
+
+    def has(self, *things: str) -> bool:
+        return any(thing in self.things for thing in things)
+
+
+def read(prompt: str) -> Reading:
+    words = [word.lower() for word in _WORD.findall(prompt)]
+    said = frozenset(words)
+    hour = next((name for name, signs in HOURS.items() if said & signs), None)
+    things = frozenset(name for name, signs in THINGS.items() if said & signs)
+    return Reading(hour, things, tuple(_colours(words)))
+
+
+def _colours(words: Iterable[str]) -> Iterable[str]:
+    return dict.fromkeys(COLOURS[word] for word in words if word in COLOURS)

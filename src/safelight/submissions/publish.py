@@ -1,0 +1,121 @@
+"""Storing the rendition, which is also what makes it public or puts it before a person.
+
+The object `renditions/{id}`, the move, the question and the end of the job are one transaction, so
+there is never a published submission without its picture. Nothing serves the object before its
+submission is PUBLISHED; a decision made later needs no more work than one row.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from safelight.approvals.repo import Subject
+from safelight.approvals.workflow import Approvals, Question
+from safelight.infra import activity, kv
+from safelight.infra.activity import Entry
+from safelight.infra.db import Connection
+from safelight.infra.failpoints import reach
+from safelight.objects.records import PlainPut
+from safelight.objects.store import Facts, Landed, ObjectStore
+from safelight.sandbox.facts import Rendition
+from safelight.submissions import inflight
+from safelight.submissions.findings import Ask, Finding, Pass
+from safelight.submissions.lifecycle import State
+from safelight.submissions.moves import Change
+from safelight.submissions.run import Run, Runs
+
+SUBJECT = "submission"
+_LONGEST_TITLE = 200
+
+
+def rendition_key(submission_id: str) -> str:
+    return f"renditions/{submission_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A run whose tiers are through."""
+
+    run: Run
+    rendition: Rendition
+    findings: list[Finding]
+    verdict: Pass | Ask
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    runs: Runs
+    store: ObjectStore
+    approvals: Approvals
+
+    async def store_rendition(self, ready: Ready) -> None:
+        key = rendition_key(ready.run.submission.id)
+        facts = Facts(ready.rendition.content_type)
+        put = PlainPut(key, facts, self.runs.clock)
+        record = _Publishing(self, ready, put)
+        await reach("submissions.store_rendition")
+        await self.store.put_with(key, _stream(ready.rendition.data), facts, record)
+        self.runs.bus.announce("activity", ready.run.submission.organization)
+
+    async def record(self, connection: Connection, ready: Ready) -> list[Entry]:
+        """The move, and what belongs to it; the history is the caller's to append."""
+        rendition, submission = ready.rendition, ready.run.submission
+        columns = {
+            "findings": [finding.to_json() for finding in ready.findings],
+            "rendition_type": rendition.content_type,
+            "rendition_size": len(rendition.data),
+            "rendition_etag": hashlib.sha256(rendition.data).hexdigest(),
+        }
+        told: list[Entry] = []
+        to = State.PUBLISHED
+        if isinstance(ready.verdict, Ask):
+            question = _question(ready, ready.verdict)
+            approval, asked = await self.approvals.ask(connection, question)
+            told.append(asked)
+            columns["approval_id"] = approval.id
+            to = State.AWAITING_APPROVAL
+        change = Change(to, columns=columns)
+        told.insert(0, await self.runs.moves.make(connection, submission, change))
+        await reach("submissions.clear_inflight")
+        await kv.delete(connection, inflight.key(submission.id))
+        return told
+
+
+class _Publishing:
+    """The transaction of the rendition's put."""
+
+    def __init__(self, publish: Publish, ready: Ready, put: PlainPut) -> None:
+        self._publish = publish
+        self._ready = ready
+        self._put = put
+
+    async def beaten(self, connection: Connection) -> None:
+        """Asked before a bucket is written: raises when this run is not wanted any more."""
+        await self._publish.runs.hold(connection, self._ready.run)
+
+    async def write(self, connection: Connection, landed: Landed) -> None:
+        runs, ready = self._publish.runs, self._ready
+        submission = ready.run.submission
+        async with connection.transaction():
+            await runs.hold(connection, ready.run)
+            await self._put.write(connection, landed)
+            told = await self._publish.record(connection, ready)
+            await runs.finish(connection, ready.run.job)
+            await reach("submissions.tell_rendition")
+            await activity.append(connection, submission.organization, runs.clock.now_ms(), *told)
+
+
+def _question(ready: Ready, verdict: Ask) -> Question:
+    submission = ready.run.submission
+    name = submission.title or submission.source_id
+    return Question(
+        organization=submission.organization,
+        title=f"Publish {name}?"[:_LONGEST_TITLE],
+        description="\n".join(doubt.message for doubt in verdict.doubts),
+        requested_by=submission.submitted_by,
+        subject=Subject(SUBJECT, submission.id),
+    )
+
+
+async def _stream(data: bytes) -> AsyncIterator[bytes]:
+    yield data

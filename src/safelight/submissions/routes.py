@@ -1,0 +1,210 @@
+"""Submissions for those who make them, and what everybody may see of them."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from starlette.responses import JSONResponse, Response
+
+from safelight.accounts.access import Caller, Role, authorize
+from safelight.accounts.guard import Access, allow, allow_by_id, open_to_everyone
+from safelight.errors import NotFound
+from safelight.http.content import Stored, respond
+from safelight.http.paging import Cursors, PageRequest, page
+from safelight.http.registry import provided
+from safelight.infra import activity
+from safelight.infra.clock import Clock
+from safelight.infra.db import Database
+from safelight.objects.store import ObjectStore
+from safelight.submissions import repo
+from safelight.submissions.end import End, UnknownSubmission
+from safelight.submissions.lifecycle import State
+from safelight.submissions.publish import rendition_key
+from safelight.submissions.repo import Submission
+from safelight.submissions.show import show
+from safelight.submissions.submit import Submit, Wanted
+from safelight.submissions.tempo import Tempo
+
+router = APIRouter(tags=["submissions"])
+
+Viewer = Annotated[Access, allow(Role.VIEWER)]
+Member = Annotated[Access, allow(Role.MEMBER)]
+ViewerById = Annotated[Caller, allow_by_id(Role.VIEWER)]
+MemberById = Annotated[Caller, allow_by_id(Role.MEMBER)]
+ApproverById = Annotated[Caller, allow_by_id(Role.APPROVER)]
+Db = Annotated[Database, provided(Database)]
+Time = Annotated[Clock, provided(Clock)]
+TempoDep = Annotated[Tempo, provided(Tempo)]
+CursorsDep = Annotated[Cursors, provided(Cursors)]
+Store = Annotated[ObjectStore, provided(ObjectStore)]
+
+PUBLIC_CACHE = "public, max-age=300"
+PRIVATE_CACHE = "private, no-store"
+
+
+class SourceBody(BaseModel):
+    """Exactly one of them."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    upload: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
+    artifact: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> "SourceBody":
+        if (self.upload is None) == (self.artifact is None):
+            raise ValueError('write {"upload": name} or {"artifact": id}')
+        return self
+
+    def named(self) -> tuple[str, str]:
+        return ("upload", self.upload) if self.upload else ("artifact", self.artifact or "")
+
+
+class SubmitBody(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    source: SourceBody
+    title: (
+        Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
+        | None
+    ) = None
+
+
+@router.post("/api/v1/submissions", status_code=202, summary="Submit an image for publication")
+async def submit(
+    body: SubmitBody, access: Member, submissions: Annotated[Submit, provided(Submit)]
+) -> Response:
+    """What is checked and published is the image as it is now, whatever happens to it later."""
+    kind, source_id = body.source.named()
+    actor = access.caller.as_actor()
+    wanted = Wanted(access.organization, kind, source_id, body.title, actor)
+    submission = await submissions.submit(wanted)
+    return JSONResponse({"id": submission.id, "state": submission.state}, 202)
+
+
+@router.get("/api/v1/submissions", summary="Submissions, newest first")
+async def submissions(
+    access: Viewer,
+    db: Db,
+    clock: Time,
+    tempo: TempoDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
+    state: Annotated[State | None, Query(description="Only in this state.")] = None,
+) -> dict[str, Any]:
+    limit, cursor = wanted
+    purpose = f"submissions:{access.organization}:{state}"
+    before = cursors.read(purpose, cursor)
+    now = clock.now_ms()
+    rows = await repo.page(
+        db, access.organization, state, (before[0], before[1]) if before else None, limit, now
+    )
+    return page(
+        rows,
+        limit,
+        lambda seen: show(seen, now, tempo),
+        lambda seen: cursors.make(purpose, [seen.submission.created_at, seen.submission.id]),
+    )
+
+
+@router.get("/api/v1/submissions/{submission_id}", summary="One submission")
+async def submission(
+    submission_id: str, caller: ViewerById, db: Db, clock: Time, tempo: TempoDep
+) -> dict[str, Any]:
+    now = clock.now_ms()
+    seen = await repo.see(db, submission_id, now)
+    if seen is None:
+        raise UnknownSubmission
+    authorize(caller, seen.submission.organization, Role.VIEWER)
+    return show(seen, now, tempo)
+
+
+@router.get("/api/v1/submissions/{submission_id}/history", summary="How it came to its state")
+async def history(
+    submission_id: str, caller: ViewerById, db: Db, cursors: CursorsDep, wanted: PageRequest
+) -> dict[str, Any]:
+    found = await _visible(db, caller, submission_id, Role.VIEWER)
+    limit, cursor = wanted
+    after = (cursors.read(found.subject, cursor) or [0])[0]
+    rows = await activity.of_subject(
+        db, found.organization, found.subject, after=after, limit=limit
+    )
+    return page(
+        rows, limit, lambda row: row.as_history(), lambda r: cursors.make(found.subject, [r.seq])
+    )
+
+
+@router.post("/api/v1/submissions/{submission_id}/withdraw", summary="Take it back")
+async def withdraw(
+    submission_id: str,
+    caller: MemberById,
+    db: Db,
+    clock: Time,
+    tempo: TempoDep,
+    end: Annotated[End, provided(End)],
+) -> dict[str, Any]:
+    """A published one is not shown any more, one that is on its way is rejected. Again changes
+    nothing."""
+    found = await _visible(db, caller, submission_id, Role.MEMBER)
+    await end.withdraw(found.id, caller.as_actor())
+    return await submission(submission_id, caller, db, clock, tempo)
+
+
+@router.get(
+    "/api/v1/submissions/{submission_id}/preview",
+    summary="The picture a person has to decide about",
+    response_class=Response,
+)
+async def preview(
+    submission_id: str, request: Request, caller: ApproverById, db: Db, store: Store
+) -> Response:
+    """For approvers, while it awaits their decision; exactly what would be published."""
+    found = await _visible(db, caller, submission_id, Role.APPROVER)
+    if found.state is not State.AWAITING_APPROVAL:
+        raise NotFound("There is nothing to decide about this submission.")
+    return await _rendition(request, found, store, PRIVATE_CACHE)
+
+
+@router.get(
+    "/public/{submission_id}",
+    dependencies=[open_to_everyone],
+    summary="A published picture",
+    response_class=Response,
+)
+@router.head("/public/{submission_id}", dependencies=[open_to_everyone], include_in_schema=False)
+async def public(submission_id: str, request: Request, db: Db, store: Store) -> Response:
+    found = await repo.find(db, submission_id)
+    if found is None or found.state is not State.PUBLISHED:
+        raise NotFound
+    response = await _rendition(request, found, store, PUBLIC_CACHE)
+    response.headers["cross-origin-resource-policy"] = "cross-origin"
+    return response
+
+
+async def _rendition(
+    request: Request, found: Submission, store: ObjectStore, cache: str
+) -> Response:
+    key = rendition_key(found.id)
+
+    async def read(start: int, stop: int) -> AsyncIterator[bytes]:
+        return (await store.get(key, start, stop)).chunks
+
+    stored = Stored(
+        size=found.rendition_size or 0,
+        content_type=found.rendition_type or "application/octet-stream",
+        etag=found.rendition_etag or "",
+        open=read,
+        cache_control=cache,
+    )
+    response = await respond(request, stored)
+    response.headers["x-content-type-options"] = "nosniff"
+    return response
+
+
+async def _visible(db: Database, caller: Caller, submission_id: str, role: Role) -> Submission:
+    found = await repo.find(db, submission_id)
+    if found is None:
+        raise UnknownSubmission
+    authorize(caller, found.organization, role)
+    return found

@@ -1,0 +1,102 @@
+"""A real server, a real Chromium, and an ear on its console: any complaint fails the test."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, sync_playwright
+
+from browser import chromium
+from conftest import reachable_directory
+from harness import Server, eventually, running
+
+LINK = re.compile(r"Sign in once with this link:\s+(\S+)")
+OPTIONS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+
+
+@dataclass
+class Console:
+    """What a page complained of. A test names the complaints it provokes."""
+
+    said: list[str] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+
+    def hear(self, message: ConsoleMessage) -> None:
+        if message.type in {"error", "warning"}:
+            self.said.append(message.text)
+
+    def complaints(self) -> list[str]:
+        return [text for text in self.said if not any(part in text for part in self.expected)]
+
+
+# Of a module, not of the session: while Playwright runs, no other test can have an event loop.
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    executable = chromium.find()
+    assert executable, "install Chromium: python tests/browser/chromium.py"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=OPTIONS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with reachable_directory() as directory, running(directory / "data") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def signed_in(browser: Browser, server: Server) -> StorageState:
+    """The cookies of somebody who came by the printed link."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(sign_in_link(server))
+    assert page.url == f"{server.url}/"
+    state = context.storage_state()
+    context.close()
+    return state
+
+
+@pytest.fixture
+def console() -> Console:
+    return Console()
+
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def visit(
+    browser: Browser, server: Server, signed_in: StorageState, console: Console
+) -> Iterator[Visit]:
+    """Opens a path of the server in a window of its own, signed in."""
+    contexts = []
+
+    def open_page(path: str = "/app/default/upload", **options: object) -> Page:
+        given = {"base_url": server.url, "storage_state": signed_in, **options}
+        context = browser.new_context(**given)  # type: ignore[arg-type]  # passed on as they are
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", console.hear)
+        page.on("pageerror", lambda error: console.said.append(str(error)))
+        page.goto(path)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert console.complaints() == []
+
+
+def sign_in_link(server: Server) -> str:
+    def printed() -> str | None:
+        return next((found[1] for line in server.lines if (found := LINK.search(line))), None)
+
+    link: str = eventually(printed)
+    return link

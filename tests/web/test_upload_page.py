@@ -1,0 +1,361 @@
+"""The gallery and upload page as a browser without scripts meets it."""
+
+import asyncio
+import html
+import random
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+
+from harness import TOKEN, picture
+from inprocess import Application, application
+from safelight.accounts.access import Grant, Role
+from safelight.accounts.tokens import Tokens
+from safelight.infra import activity
+from safelight.infra.activity import Entry
+
+PAGE = "/app/default/upload"
+PHOTOS = Path(__file__).parents[1] / "photos"
+HTML = {"accept": "text/html,application/xhtml+xml"}
+ODD = "ä › b #1?&100%\"<i>'.jpg"
+
+
+@pytest.fixture
+async def app(database_url: str, tmp_path: Path) -> AsyncIterator[Application]:
+    """Without a worker: nothing moves by itself."""
+    async with application(database_url, tmp_path) as app:
+        yield app
+
+
+@pytest.fixture
+async def working(database_url: str, tmp_path: Path) -> AsyncIterator[Application]:
+    async with application(database_url, tmp_path, worker=True) as app:
+        yield app
+
+
+def browser(app: Application, token: str = TOKEN) -> httpx.AsyncClient:
+    headers = {"authorization": f"Bearer {token}", **HTML}
+    return httpx.AsyncClient(base_url=app.url, headers=headers, timeout=30)
+
+
+async def viewer(app: Application) -> httpx.AsyncClient:
+    tokens = app.registry.get(Tokens)
+    _, secret = await tokens.make("default", Grant(Role.VIEWER), name="v", maker=None)
+    return browser(app, secret)
+
+
+async def post(
+    client: httpx.AsyncClient, name: str, content: bytes | None = None
+) -> httpx.Response:
+    return await client.post(PAGE, files={"file": (name, content or picture())})
+
+
+async def until(check: Callable[[], Awaitable[Any]], seconds: float = 20) -> Any:
+    async with asyncio.timeout(seconds):
+        while not (answer := await check()):
+            await asyncio.sleep(0.05)
+    return answer
+
+
+async def labelled(client: httpx.AsyncClient, *names: str) -> str:
+    async def check() -> str | None:
+        page = (await client.get(PAGE)).text
+        return page if all(states(page).get(name) == "labelled" for name in names) else None
+
+    page: str = await until(check)
+    return page
+
+
+def states(page: str) -> dict[str, str]:
+    """Name to state, in the order of the page."""
+    found = re.findall(
+        r'<li class="shot" data-name="([^"]*)".*?data-state="([\w-]+)"', page, re.DOTALL
+    )
+    return {html.unescape(name): state for name, state in found}
+
+
+def card(page: str, name: str) -> str:
+    """The text between one card's tags."""
+    body = page.split(f'data-name="{html.escape(name)}"')[1].split("</li>", maxsplit=1)[0]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body.partition(">")[2])).split())
+
+
+async def insert(app: Application, name: str, at: int, **values: Any) -> None:
+    columns = {
+        "organization": "default",
+        "name": name,
+        "event_time": at,
+        "source": "test",
+        "idempotency_key": f"key-{name}",
+        **values,
+    }
+    marks = ", ".join(f"${number}" for number in range(1, len(columns) + 1))
+    await app.db.execute(
+        f"INSERT INTO uploads ({', '.join(columns)}) VALUES ({marks})", *columns.values()
+    )
+
+
+async def test_the_empty_page_says_what_to_do(app: Application) -> None:
+    async with browser(app) as client:
+        page = html.unescape((await client.get(PAGE)).text)
+    assert "No images yet" in page
+    assert f"-F file=@photo.jpg {app.url}/api/upload" in page
+    assert 'enctype="multipart/form-data"' in page
+    assert 'accept="image/jpeg,image/png,image/webp,image/gif,image/avif"' in page
+    assert re.search(r'<a href="/app/default/upload" aria-current="page">Upload</a>', page)
+
+
+async def test_a_form_uploads_and_comes_back(app: Application) -> None:
+    async with browser(app) as client:
+        answer = await post(client, "boat.jpg")
+        assert answer.status_code == 303
+        page = (await client.get(answer.headers["location"])).text
+        assert "boat.jpg was received." in page
+        assert states(page) == {"boat.jpg": "received"}
+        assert card(page, "boat.jpg").startswith("boat.jpg Received 64 × 48 · ")
+        assert "/content" not in page, "there is nothing to show yet"
+
+
+async def test_a_form_never_replaces(app: Application) -> None:
+    async with browser(app) as client:
+        for _ in range(3):
+            await post(client, "boat.jpg")
+        page = (await client.get(PAGE)).text
+    assert list(states(page)) == ["boat (3).jpg", "boat (2).jpg", "boat.jpg"]
+
+
+async def test_a_form_may_be_as_large_as_an_upload(app: Application) -> None:
+    noise = random.Random(1).randbytes(3 * 1024 * 1024)
+    async with browser(app) as client:
+        assert (await post(client, "a.jpg", picture() + noise)).status_code == 303
+        other = await client.post(f"{PAGE}/delete", data={"name": "a" * 2**21})
+        assert (other.status_code, "FILE_TOO_LARGE" in other.text) == (413, True)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"hello, this is text", "is not accepted"), (b"", "The file is empty.")]
+)
+async def test_a_refusal_is_told_on_the_page(app: Application, content: bytes, words: str) -> None:
+    async with browser(app) as client:
+        answer = await client.post(PAGE, files={"file": ("a.jpg", content)})
+        assert answer.status_code == 400
+        assert re.search(rf'role="alert">[^<]*{words}', answer.text)
+        assert 'class="drop"' in answer.text
+        assert (await client.post(PAGE, content=b"x")).status_code == 400
+
+
+async def test_a_made_up_receipt_says_nothing(app: Application) -> None:
+    async with browser(app) as client:
+        for value in ("img_x", "<script>", "%00", "You+have+won"):
+            answer = await client.get(f"{PAGE}?received={value}")
+            assert "was received" not in answer.text
+            assert answer.status_code in {200, 422}
+
+
+async def test_classified_images_are_shown_with_label_and_score(working: Application) -> None:
+    async with browser(working) as client:
+        await post(client, "cat.jpg", (PHOTOS / "cat.jpg").read_bytes())
+        await client.post("/api/upload", params={"name": ODD}, files={"file": ("x", picture())})
+        page = await labelled(client, "cat.jpg", ODD)
+        assert re.search(r"^cat.jpg Labelled: \S.* \d+ % 451 × 300 · 27 KB", card(page, "cat.jpg"))
+        [source] = re.findall(r'<img src="([^"]+)" alt="cat.jpg" loading="lazy"', page)
+        assert (await client.get(html.unescape(source))).content == (
+            PHOTOS / "cat.jpg"
+        ).read_bytes()
+        assert 'width="451" height="300"' in page
+        for address in re.findall(r'(?:src|href)="(/app/[^"]+|/api/[^"]+)"', page):
+            assert (await client.get(html.unescape(address))).status_code == 200, address
+        [label] = re.findall(r'label=([^"]+)"[^>]*>\w+', page.split('data-name="cat.jpg"')[1])[:1]
+        assert "cat.jpg" in states((await client.get(f"{PAGE}?label={label}")).text)
+
+
+async def test_deleting_asks_first(working: Application) -> None:
+    async with browser(working) as client:
+        await client.post("/api/upload", params={"name": ODD}, files={"file": ("x", picture())})
+        page = await labelled(client, ODD)
+        [address] = re.findall(r'href="([^"]+)" data-delete', page)
+        question = await client.get(html.unescape(address))
+        assert f'<strong class="anywhere">{ODD}</strong>' in html.unescape(question.text).replace(
+            "&#39;", "'"
+        )
+        assert ODD in states((await client.get(PAGE)).text), "asking changes nothing"
+        answer = await client.post(f"{PAGE}/delete", data={"name": ODD})
+        assert answer.status_code == 303
+        assert "Deleted." in (await client.get(answer.headers["location"])).text
+
+        async def gone() -> bool:
+            return ODD not in states((await client.get(PAGE)).text)
+
+        await until(gone)
+
+
+@pytest.mark.parametrize("name", ["never.jpg", "", "a/b", "..", "%00", "x" * 300])
+async def test_what_never_was_cannot_be_deleted(app: Application, name: str) -> None:
+    async with browser(app) as client:
+        for answer in (
+            await client.get(f"{PAGE}/delete?name={name}"),
+            await client.post(f"{PAGE}/delete", data={"name": name}),
+        ):
+            assert answer.status_code in {404, 422}
+            assert "<h1>" in answer.text
+
+
+async def test_a_viewer_looks_and_does_not_touch(app: Application) -> None:
+    await insert(app, "a.jpg", 1)
+    async with await viewer(app) as client:
+        page = (await client.get(PAGE)).text
+        assert states(page) == {"a.jpg": "stored"}
+        for words in ("upload-drop", "confirm-delete", "data-delete", "Choose images"):
+            assert words not in page
+        assert "data-delete" not in (await client.get(f"{PAGE}/cards?name=a.jpg")).text
+        assert (await post(client, "b.jpg")).status_code == 403
+        assert (await client.get(f"{PAGE}/delete?name=a.jpg")).status_code == 403
+        assert (await client.post(f"{PAGE}/delete", data={"name": "a.jpg"})).status_code == 403
+        assert (await client.get("/app/acme/upload")).status_code == 404
+
+
+async def test_failures_are_told_in_words(app: Application) -> None:
+    async with browser(app) as client:
+        await post(client, "lost.jpg")
+        await app.db.execute("UPDATE images SET status = 'FAILED'")
+        image_id = await app.db.fetchval("SELECT id FROM images")
+        error = {"code": "STORAGE_ERROR", "message": "The file is <gone>."}
+        async with app.db.transaction() as connection:
+            lost = Entry(f"image:{image_id}", "image_failed", {"to": "FAILED", "error": error})
+            await activity.append(connection, "default", 1, lost)
+        for name, status in (("bad.jpg", "failed"), ("slow.jpg", "running")):
+            await insert(app, name, 1, run=1, classification_status=status)
+            await app.db.execute(
+                "INSERT INTO classification_runs (organization, name, idempotency_key, run, status, error, started_at)"
+                " VALUES ('default', $1, $2, 1, $3, $4, 1)",
+                name, f"key-{name}", status, {"code": "X", "message": "The model is away."},
+            )  # fmt: skip
+        page = (await client.get(PAGE)).text
+    assert card(page, "lost.jpg").startswith("lost.jpg Not stored The file is <gone>.")
+    assert card(page, "bad.jpg").startswith("bad.jpg No label The model is away.")
+    assert card(page, "slow.jpg").startswith(
+        "slow.jpg Classifying Trying again. The model is away."
+    )
+
+
+async def test_what_was_sent_again_or_deleted_is_not_on_its_way(app: Application) -> None:
+    async with browser(app) as client:
+        for name in ("again.jpg", "deleted.jpg", "stored.jpg"):
+            await client.post("/api/upload", files={"file": (name, picture())})
+        await client.post("/api/upload", files={"file": ("again.jpg", picture(size=(8, 8)))})
+        await insert(app, "stored.jpg", 1)
+        await app.db.execute(
+            "INSERT INTO tombstones (organization, name, event_time, source, buried_at)"
+            " SELECT 'default', name, created_at, 'test', 1 FROM images WHERE name = 'deleted.jpg'"
+        )
+        page = (await client.get(PAGE)).text
+    assert states(page) == {"again.jpg": "received", "stored.jpg": "stored"}
+    assert "8 × 8" in card(page, "again.jpg")
+
+
+async def test_pages_follow_one_another_without_gap_or_repeat(app: Application) -> None:
+    for number in range(110):
+        await insert(app, f"{number}.jpg", 1000 + number // 3, classification_label="DAISY")
+    seen: list[str] = []
+    async with browser(app) as client:
+        await post(client, "waiting.jpg")
+        address: str | None = PAGE
+        while address:
+            page = (await client.get(address)).text
+            seen += states(page)
+            await insert(app, f"new {len(seen)}.jpg", 5000)
+            following = re.findall(r'data-more>\s*<a[^>]* rel="next" href="([^"]+)"', page)
+            address = html.unescape(following[0]) if following else None
+    assert seen[0] == "waiting.jpg"
+    assert sorted(seen[1:]) == sorted(f"{number}.jpg" for number in range(110))
+
+
+async def test_search_and_filters(app: Application) -> None:
+    await insert(
+        app, "tiger.jpg", 3, classification_label="TIGER CAT", classification_status="done"
+    )
+    await insert(app, "b.jpg", 2, classification_label="DAISY", classification_status="done")
+    await insert(app, "c.jpg", 1, classification_status="failed")
+    await app.db.execute(
+        "UPDATE uploads SET search = array_to_tsvector(ARRAY['tiger', 'cat', 'jpg']) WHERE name = 'tiger.jpg'"
+    )
+    async with browser(app) as client:
+        await post(client, "tiger new.jpg")
+        for query, names in {
+            "q=&label=&status=": ["tiger new.jpg", "tiger.jpg", "b.jpg", "c.jpg"],
+            "q=tig": ["tiger new.jpg", "tiger.jpg"],
+            "q=tig+ca": ["tiger.jpg"],
+            "label=DAISY": ["b.jpg"],
+            "status=failed": ["c.jpg"],
+            "q=zebra": [],
+            "q=…": [],
+        }.items():
+            page = (await client.get(f"{PAGE}?{query}")).text
+            assert list(states(page)) == names, query
+            assert ("Nothing matches" in page) is (query != "q=&label=&status=")
+        page = (await client.get(f"{PAGE}?label=DAISY&q=%22%3Cb%3E")).text
+        assert '<option value="DAISY" selected>Daisy</option>' in page
+        assert '<option value="TIGER CAT">Tiger cat</option>' in page
+        assert 'value="&#34;&lt;b&gt;"' in page
+        assert "needs a letter or a digit" in (await client.get(f"{PAGE}?q=…")).text
+        for query in ("status=king", "label=%00", "cursor=x", f"q={'x' * 501}"):
+            assert (await client.get(f"{PAGE}?{query}")).status_code == 422, query
+
+
+async def test_a_cursor_belongs_to_its_search(app: Application) -> None:
+    for number in range(60):
+        await insert(app, f"{number}.jpg", number)
+    async with browser(app) as client:
+        [address] = re.findall(r'rel="next" href="([^"]+)"', (await client.get(PAGE)).text)
+        assert (await client.get(address)).status_code == 200
+        assert (await client.get(f"{address}&label=DAISY")).status_code == 422
+
+
+async def test_cards_of_given_names(app: Application) -> None:
+    await insert(app, ODD, 1)
+    async with browser(app) as client:
+        await post(client, "new.jpg")
+        query = f"name={quote(ODD)}&name=new.jpg&name=none.jpg&name={ODD[0]}"
+        fragment = (await client.get(f"{PAGE}/cards?{query}")).text
+        assert states(fragment) == {ODD: "stored", "new.jpg": "received"}
+        assert "<html" not in fragment
+        filtered = await client.get(f"{PAGE}/cards?status=done&{query}")
+        assert (filtered.status_code, filtered.text.strip()) == (200, "")
+        assert (await client.get(f"{PAGE}/cards")).status_code == 422
+        assert (await client.get(f"{PAGE}/cards?{'name=a&' * 51}")).status_code == 422
+        assert (await client.get(f"{PAGE}/cards?name=%00")).status_code == 422
+
+
+async def test_the_page_knows_from_where_to_listen(app: Application) -> None:
+    async with browser(app) as client:
+        assert 'data-after="0"' in (await client.get(PAGE)).text
+        await post(client, "a.jpg")
+        newest = await app.db.fetchval("SELECT max(seq) FROM activity")
+        assert f'data-after="{newest}"' in (await client.get(PAGE)).text
+
+
+async def test_the_pages_are_sound(app: Application) -> None:
+    await insert(
+        app, "a.jpg", 1, width=3, height=2, classification_label="DAISY", classification_score=0.5
+    )
+    async with browser(app) as client:
+        await post(client, "b.jpg")
+        pages = [
+            await client.get(path) for path in (PAGE, f"{PAGE}?q=x", f"{PAGE}/delete?name=a.jpg")
+        ]
+    for body in (page.text for page in pages):
+        assert body.count("<h1") == 1
+        assert not re.search(r"<style|\son\w+=|\sstyle=|javascript:", body)
+        assert not re.search(r"<script(?![^>]*\ssrc=)", body)
+        ids = re.findall(r'\sid="([^"]+)"', body)
+        assert len(ids) == len(set(ids))
+        for tag in re.findall(r"<(?:input|select)[^>]*>", body):
+            name = re.search(r'\sid="([^"]+)"', tag)
+            assert 'type="hidden"' in tag or (name and f'for="{name[1]}"' in body), tag
+        for tag in re.findall(r"<img[^>]*>", body):
+            assert " alt=" in tag
