@@ -1,48 +1,67 @@
 """What the queue costs, beside a bare SKIP LOCKED loop in the same run: `python -m bench.queue`.
 
 Both do the same job: one statement inserts a row and its job, a worker claims it, and the handler's
-one statement writes the row and ends the job, fenced. The bare loop has nothing else: no lease
-renewal, retry, fairness, takeover or schedule. Figures are CPU milliseconds per job, python (enqueuer
-and worker) plus server.
+one statement writes the row and ends the job, fenced. The bare loop has nothing else: no renewal,
+retry, takeover, fairness or schedule. Figures are CPU milliseconds per job, enqueuer included.
 """
 
 import asyncio
-import os
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
-import structlog
+import psutil
 import uvloop
 
+from bench.measure import Table, cpu_seconds, median, percentile, tree
+from safelight.infra import logs
 from safelight.infra.bus import Bus
 from safelight.infra.clock import SystemClock
-from safelight.infra.db import Connection, Database
-from safelight.infra.jobs import Backoff, Handler, Job, JobKind, Verdict
+from safelight.infra.db import Database
+from safelight.infra.jobs import Handler, Job, JobKind, Verdict
 from safelight.infra.migrate import migrate
 from safelight.infra.postgres import EmbeddedPostgres
 from safelight.infra.queue import Queue
 from safelight.infra.queue_worker import Worker
 
 SLOTS = 32
-SECONDS = 5.0
-BACKLOG = 6000
+SECONDS = 3.0
+BACKLOG = 4000
 ALARMS = 10_000
 LEASE = timedelta(seconds=10)
 
 ENQUEUE = """
     WITH row AS (INSERT INTO bench (state) VALUES ('new') RETURNING id)
-    SELECT id, job_enqueue('bench.work', $1, jsonb_build_object('row', id)) FROM row
+    SELECT id, job_enqueue('bench.work', 'acme', jsonb_build_object('row', id)) FROM row
+"""
+ENQUEUE_MANY = """
+    WITH rows AS (INSERT INTO bench (state)
+                  SELECT 'new' FROM generate_series(1, $1::integer) RETURNING id)
+    SELECT count(job_enqueue('bench.work', 'acme', jsonb_build_object('row', id))) FROM rows
+"""
+SET_ALARMS = """
+    SELECT job_enqueue('bench.work', 'acme', '{"row": 0}', NULL, NULL, 0, now() + interval '1 day')
+    FROM generate_series(1, $1::integer)
 """
 END = """
     WITH mine AS MATERIALIZED (SELECT job_finish($1, $2) AS mine)
     UPDATE bench SET state = 'done' FROM mine WHERE id = $3 AND state = 'new' AND mine
     RETURNING true
+"""
+BARE_CLAIM = """
+    UPDATE jobs SET status = 'running', claim = claim + 1, attempts = attempts + 1,
+                    owner = 'bare', lease_until = now() + $2
+    WHERE id IN (SELECT id FROM jobs
+                 WHERE status = 'queued' AND kind = 'bench.work' AND node = '' AND priority = 0
+                   AND organization = 'acme'
+                 ORDER BY run_at, id LIMIT $1 FOR UPDATE SKIP LOCKED)
+    RETURNING id, claim, payload
 """
 
 
@@ -51,7 +70,7 @@ class Row:
     row: int
 
 
-WORK = JobKind("bench.work", payload=Row, limit=SLOTS, retry=Backoff(attempts=5))
+WORK = JobKind("bench.work", payload=Row, limit=SLOTS)
 
 
 class System(Protocol):
@@ -71,7 +90,7 @@ class Bare:
     def __init__(self, db: Database) -> None:
         self._db = db
         self._news = asyncio.Event()
-        self._running = 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self.started: dict[int, float] = {}
 
     async def start(self) -> None:
@@ -86,36 +105,26 @@ class Bare:
 
     async def _work(self) -> None:
         while True:
-            free = SLOTS - self._running
-            rows = await self._claim(free) if free else []
+            free = SLOTS - len(self._tasks)
+            rows = await self._db.fetch(BARE_CLAIM, free, LEASE) if free else []
             for row in rows:
-                self._running += 1
-                asyncio.create_task(self._run(row["id"], row["claim"], row["payload"]["row"]))  # noqa: RUF006 - counted
-            if not rows or len(rows) < free:
+                task = asyncio.create_task(self._run(row))
+                self._tasks.add(task)
+                task.add_done_callback(self._ran)
+            if len(rows) < max(free, 1):
                 await self._news.wait()
                 self._news.clear()
-            else:
-                await asyncio.sleep(0)
 
-    async def _claim(self, free: int) -> list[dict[str, object]]:
-        return await self._db.fetch(  # type: ignore[return-value]  # records read like dicts
-            """
-            UPDATE jobs SET status = 'running', claim = claim + 1, attempts = attempts + 1,
-                            owner = 'bare', lease_until = now() + $2
-            WHERE id IN (SELECT id FROM jobs WHERE status = 'queued' AND kind = 'bench.work'
-                         AND node = '' AND priority = 0 AND organization = 'acme'
-                         ORDER BY run_at, id LIMIT $1 FOR UPDATE SKIP LOCKED)
-            RETURNING id, claim, payload
-            """,
-            free,
-            LEASE,
-        )
+    def _ran(self, task: "asyncio.Task[None]") -> None:
+        full = len(self._tasks) == SLOTS
+        self._tasks.discard(task)
+        if full:
+            self._news.set()
 
-    async def _run(self, job: int, claim: int, row: int) -> None:
+    async def _run(self, job: Any) -> None:
+        row = job["payload"]["row"]
         self.started[row] = time.perf_counter()
-        await self._db.fetchval(END, job, claim, row)
-        self._running -= 1
-        self._news.set()
+        await self._db.fetchval(END, job["id"], job["claim"], row)
 
 
 class Ours:
@@ -123,22 +132,22 @@ class Ours:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self.bus = Bus(db, "bench")
-        self.queue = Queue(db, self.bus, SystemClock(), owner="bench", node="here", kinds=[WORK])
-        self.worker = Worker(self.queue, [Handler(WORK, self._handle)])
+        self._bus = Bus(db, "bench")
+        self._queue = Queue(db, self._bus, SystemClock(), owner="bench", node="here", kinds=[WORK])
+        self._worker = Worker(self._queue, [Handler(WORK, self._handle)])
         self.started: dict[int, float] = {}
 
     async def start(self) -> None:
-        await self.bus.start()
-        self.bus._company_until = 0  # noqa: SLF001 - as after its first seconds alone
-        await self.worker.start()
+        await self._bus.start()
+        self._bus._company_until = 0  # noqa: SLF001 - as after its first seconds alone
+        await self._worker.start()
 
     async def stop(self) -> None:
-        await self.worker.stop()
-        await self.bus.stop()
+        await self._worker.stop()
+        await self._bus.stop()
 
     def wake(self) -> None:
-        self.queue.wake(WORK)
+        self._queue.wake(WORK)
 
     async def _handle(self, job: Job[Row]) -> Verdict:
         row = job.payload.row
@@ -147,144 +156,144 @@ class Ours:
 
 
 @dataclass
-class Meter:
-    """CPU seconds of this process and of the server."""
+class Figures:
+    """What one measurement gave, over all rounds."""
 
-    postmaster: int
-    python: float = 0.0
-    server: float = 0.0
-    wall: float = 0.0
+    python: list[float] = field(default_factory=list)
+    server: list[float] = field(default_factory=list)
+    extra: list[tuple[float, ...]] = field(default_factory=list)
 
-    def read(self) -> tuple[float, float, float]:
-        return time.process_time(), server_seconds(self.postmaster), time.perf_counter()
+    @property
+    def total(self) -> float:
+        return median(self.python) + median(self.server)
+
+    def cells(self, unit: Callable[[float], str]) -> tuple[str, str, str]:
+        return unit(median(self.python)), unit(median(self.server)), unit(self.total)
+
+
+class Bench:
+    def __init__(self, db: Database, postmaster: int) -> None:
+        self._db = db
+        self._postmaster = postmaster
+        self.figures: dict[tuple[str, str], Figures] = defaultdict(Figures)
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["Meter"]:
-        before = self.read()
-        yield self
-        after = self.read()
-        self.python, self.server, self.wall = (b - a for a, b in zip(before, after, strict=True))
+    async def measuring(self, what: str, who: str, per: float) -> AsyncIterator[Figures]:
+        figures = self.figures[what, who]
+        python, server = time.process_time(), server_seconds(self._postmaster)
+        yield figures
+        figures.python.append((time.process_time() - python) / per)
+        figures.server.append((server_seconds(self._postmaster) - server) / per)
+
+    async def at_rate(self, system: System, rate: int, what: str) -> None:
+        """Enqueues evenly; the wait until the start counts from the answer to the insert."""
+        enqueued: dict[int, float] = {}
+        jobs = int(rate * SECONDS)
+        async with self.measuring(what, system.name, jobs / 1000) as figures:
+            begin = time.perf_counter()
+            for number in range(jobs):
+                await asyncio.sleep(max(0.0, begin + number / rate - time.perf_counter()))
+                row = await self._db.fetchval(ENQUEUE)
+                enqueued[row] = time.perf_counter()
+                system.wake()
+            await self._until_done()
+        waits = [1000 * (system.started[row] - moment) for row, moment in enqueued.items()]
+        figures.extra.append((percentile(waits, 0.5), percentile(waits, 0.99)))
+
+    async def saturated(self, system: System) -> None:
+        await self._db.execute(ENQUEUE_MANY, BACKLOG)
+        begin = time.perf_counter()
+        async with self.measuring("saturated", system.name, BACKLOG / 1000) as figures:
+            system.wake()
+            await self._until_done()
+        figures.extra.append((BACKLOG / (time.perf_counter() - begin),))
+
+    async def idle(self, system: System, what: str) -> None:
+        async with self.measuring(what, system.name, SECONDS / 100):
+            await asyncio.sleep(SECONDS)
+
+    async def with_alarms(self, system: System) -> None:
+        await self._db.execute(SET_ALARMS, ALARMS)
+        await self.at_rate(system, 90, f"90/s beside {ALARMS} alarms")
+        await self.idle(system, f"idle beside {ALARMS} alarms")
+        await self._db.execute("DELETE FROM jobs")
+
+    async def _until_done(self) -> None:
+        unfinished = "SELECT EXISTS (SELECT FROM jobs WHERE status <> 'delayed')"
+        while await self._db.fetchval(unfinished):
+            await asyncio.sleep(0.02)
 
 
 def server_seconds(postmaster: int) -> float:
     """The postmaster, its living children, and those it has already buried."""
-    ticks = 0
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            try:
-                fields = Path("/proc", entry, "stat").read_text().rsplit(")", 1)[1].split()
-            except (FileNotFoundError, ProcessLookupError):
-                continue
-            if int(entry) == postmaster:
-                ticks += sum(map(int, fields[11:15]))
-            elif int(fields[1]) == postmaster:
-                ticks += sum(map(int, fields[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    times = psutil.Process(postmaster).cpu_times()
+    return cpu_seconds(tree(postmaster)) + times.children_user + times.children_system
 
 
-async def at_rate(system: System, db: Database, meter: Meter, rate: float) -> str:
-    """Enqueues evenly; enqueue → start is measured from the answer to the insert."""
-    system.started.clear()
-    enqueued: dict[int, float] = {}
-
-    async def enqueue(connection: Connection) -> None:
-        row = await connection.fetchval(ENQUEUE, "acme")
-        enqueued[row] = time.perf_counter()
-        system.wake()
-
-    async with db.connection() as connection, meter.running():
-        begin = time.perf_counter()
-        for number in range(int(rate * SECONDS)):
-            await asyncio.sleep(max(0.0, begin + number / rate - time.perf_counter()))
-            await enqueue(connection)
-        await until_done(db)
-    waits = sorted(system.started[row] - moment for row, moment in enqueued.items())
-    return line(f"{system.name} {rate:.0f}/s", meter, len(waits)) + latency(waits)
-
-
-async def saturated(system: System, db: Database, meter: Meter) -> str:
-    await db.execute(
-        """
-        WITH rows AS (INSERT INTO bench (state)
-                      SELECT 'new' FROM generate_series(1, $1::integer) RETURNING id)
-        SELECT count(job_enqueue('bench.work', 'acme', jsonb_build_object('row', id))) FROM rows
-        """,
-        BACKLOG,
-    )
-    await db.execute("VACUUM ANALYZE jobs")
-    async with meter.running():
-        system.wake()
-        await until_done(db)
-    return line(f"{system.name} saturated", meter, BACKLOG) + f"{BACKLOG / meter.wall:8.0f} jobs/s"
-
-
-async def idle(system: System, meter: Meter) -> str:
-    await asyncio.sleep(0.5)
-    async with meter.running():
-        await asyncio.sleep(SECONDS)
-    share = [100 * seconds / meter.wall for seconds in (meter.python, meter.server)]
-    return f"{system.name + ' idle':28} {share[0]:6.2f} +{share[1]:6.2f} % of a core"
-
-
-async def until_done(db: Database) -> None:
-    while await db.fetchval("SELECT EXISTS (SELECT FROM jobs WHERE status <> 'delayed')"):  # noqa: ASYNC110 - it ends in the database
-        await asyncio.sleep(0.02)
-
-
-def line(name: str, meter: Meter, jobs: int) -> str:
-    python, server = 1000 * meter.python / jobs, 1000 * meter.server / jobs
-    return f"{name:28} {python:6.3f} +{server:6.3f} ={python + server:7.3f} ms/job"
-
-
-def latency(waits: list[float]) -> str:
-    p50, p99 = (1000 * waits[int(len(waits) * share)] for share in (0.5, 0.99))
-    return f"   enqueue → start p50 {p50:5.1f}  p99 {p99:5.1f} ms"
-
-
-async def measure(url: str, postmaster: int) -> None:
+async def measure(url: str, postmaster: int, rounds: int) -> Table:
     await migrate(url)
     db = await Database.open(url, pool_size=10)
     await db.execute("CREATE TABLE bench (id bigserial PRIMARY KEY, state text NOT NULL)")
-    meter = Meter(postmaster)
-    for make in (Bare, Ours):
-        system: System = make(db)
-        await system.start()
-        for rate in (30, 90):
-            print(await at_rate(system, db, meter, rate), flush=True)
-        print(await saturated(system, db, meter), flush=True)
-        if isinstance(system, Ours):
-            print(await idle(system, meter), flush=True)
-            await with_alarms(system, db, meter)
-        await system.stop()
+    bench = Bench(db, postmaster)
+    for _ in range(rounds):
+        for make in (Bare, Ours):
+            await with_system(make(db), lambda system: one_round(bench, system))
+    await with_system(Ours(db), lambda system: standing_still(bench, system))
     await db.close()
+    return as_table(bench)
 
 
-async def with_alarms(system: Ours, db: Database, meter: Meter) -> None:
-    await db.execute(
-        """
-        SELECT job_enqueue('bench.work', 'acme', '{"row": 0}', NULL, NULL, 0,
-                           now() + interval '1 day')
-        FROM generate_series(1, $1::integer)
-        """,
-        ALARMS,
-    )
-    system.name = f"queue + {ALARMS} alarms"
-    print(await at_rate(system, db, meter, 90), flush=True)
-    print(await idle(system, meter), flush=True)
+async def with_system(system: System, work: Callable[[System], Awaitable[None]]) -> None:
+    await system.start()
+    await asyncio.sleep(0.3)
+    await work(system)
+    await system.stop()
 
 
-def main() -> None:
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(30))
-    with tempfile.TemporaryDirectory(prefix="safelight-bench-") as directory:
+async def one_round(bench: Bench, system: System) -> None:
+    for rate in (30, 90):
+        await bench.at_rate(system, rate, f"{rate}/s")
+    await bench.saturated(system)
+
+
+async def standing_still(bench: Bench, system: System) -> None:
+    await bench.idle(system, "idle")
+    await bench.with_alarms(system)
+
+
+def as_table(bench: Bench) -> Table:
+    table = Table(
+        "The queue: CPU per job (ms), and in % of a core when idle",
+        "load", "who", "python", "PostgreSQL", "together", "beside the bare loop", "latency, rate",
+    )  # fmt: skip
+    for (what, who), figures in bench.figures.items():
+        bare = bench.figures.get((what, Bare.name))
+        unit = "{:.2f} %".format if what.startswith("idle") else "{:.2f}".format
+        ratio = f"× {figures.total / bare.total:.2f}" if bare and who != Bare.name else ""
+        table.add(what, who, *figures.cells(unit), ratio, _extra(figures))
+    return table
+
+
+def _extra(figures: Figures) -> str:
+    if not figures.extra:
+        return ""
+    middle = [median(list(column)) for column in zip(*figures.extra, strict=True)]
+    if len(middle) == 1:
+        return f"{middle[0]:.0f} jobs/s"
+    return f"starts after p50 {middle[0]:.1f} ms, p99 {middle[1]:.1f} ms"
+
+
+def run(*, rounds: int = 2) -> Table:
+    logs.configure("console", "warning")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as directory:
         Path(directory).chmod(0o711)
-        server = EmbeddedPostgres(Path(directory, "data"))
-        server.start()
+        postgres = EmbeddedPostgres(Path(directory) / "data")
+        url = postgres.start()
         try:
-            assert server.pid is not None
-            uvloop.run(measure(server.url, server.pid))
+            return uvloop.run(measure(url, postgres.pid or 0, rounds))
         finally:
-            server.stop()
+            postgres.stop()
 
 
 if __name__ == "__main__":
-    main()
+    print(run().markdown())

@@ -1,12 +1,13 @@
 """What must hold: after each step for the name that was touched, and at the end for everything."""
 
 from collections import Counter
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import obstore
 
 from library.scripted import BROKEN, label_of
-from library.world import World
+from library.world import Story, World
 from safelight.ingest.repo import Image
 from safelight.objects.events import OURS
 
@@ -81,62 +82,81 @@ async def _marker_in_bucket(world: World, name: str) -> str | None:
     return marker
 
 
+_EVERYTHING = """
+SELECT
+  (SELECT jsonb_agg(to_jsonb(images) || jsonb_build_object('told', EXISTS (
+      SELECT FROM activity WHERE organization = $1 AND subject = 'image:' || images.id
+      AND data ->> 'to' = status AND (status = 'STORED' OR data -> 'error' IS NOT NULL))))
+   FROM images WHERE organization = $1) AS images,
+  (SELECT jsonb_agg(to_jsonb(uploads)) FROM uploads WHERE organization = $1) AS uploads,
+  (SELECT jsonb_agg(to_jsonb(runs)) FROM classification_runs AS runs WHERE organization = $1) AS runs,
+  (SELECT jsonb_agg(to_jsonb(jobs)) FROM jobs WHERE organization = $1) AS jobs,
+  (SELECT jsonb_agg(to_jsonb(objects)) FROM objects WHERE key ^@ ($1 || '/') AND present) AS objects,
+  (SELECT jsonb_agg(to_jsonb(i)) FROM delete_intents AS i WHERE organization = $1) AS intents,
+  (SELECT jsonb_agg(to_jsonb(activity) ORDER BY seq) FROM activity WHERE organization = $1) AS lines,
+  (SELECT count(*) FROM object_events WHERE organization = $1 AND source = 'safelight') AS own
+"""
+
+Row = dict[str, Any]
+
+
+@dataclass
+class Everything:
+    """All that the database knows of one organization."""
+
+    images: list[Row]
+    uploads: list[Row]
+    runs: list[Row]
+    jobs: list[Row]
+    objects: list[Row]
+    intents: list[Row]
+    lines: list[Row]
+    own: int
+
+    @classmethod
+    async def of(cls, world: World) -> Self:
+        row = await world.db.fetchrow(_EVERYTHING, world.organization)
+        assert row is not None
+        return cls(**{name: value or [] for name, value in row.items() if name != "own"}, own=row["own"])
+
+
 async def check_end(world: World) -> None:
     """When everything has been delivered at least once and nothing is left to do."""
-    await _check_images(world)
-    rows = await world.db.fetch(
-        "SELECT * FROM uploads LEFT JOIN classification_runs AS runs "
-        "USING (organization, name, idempotency_key, run) WHERE organization = $1",
-        world.organization,
-    )
-    entries = {row["name"]: dict(row) for row in rows}
-    held = await _held(world)
-    assert {name: row["idempotency_key"] for name, row in entries.items()} == held
-    assert dict(world.story.rows) == held, "a row changed without a delivery"
-    for row in entries.values():
-        _check_entry(world, row)
-    await _check_work(world, {row["idempotency_key"] for row in entries.values()})
-    await _check_history(world, entries)
+    found = await Everything.of(world)
+    held = await _held(world, found)
+    rows = {row["name"]: row["idempotency_key"] for row in found.uploads}
+    assert rows == held, "the library is not what the store holds"
+    assert world.story.rows == held, "a row changed without a delivery"
+    _check_images(world, found, held)
+    _check_entries(world, found)
+    _check_work(found)
+    _check_history(world, found)
 
 
-async def _held(world: World) -> dict[str, str]:
+async def _held(world: World, found: Everything) -> dict[str, str]:
     """What the store holds, by name."""
-    names = {image.name for image in world.story.images}
     if world.telling:
-        found = {name: await _marker_in_bucket(world, name) for name in names}
-        return {name: marker for name, marker in found.items() if marker is not None}
-    rows = await world.db.fetch(
-        "SELECT name, metadata ->> 'idempotencyKey' AS marker FROM objects "
-        "WHERE organization = $1 AND present",
-        world.organization,
-    )
-    return {row["name"]: row["marker"] for row in rows}
+        names = {image.name for image in world.story.images}
+        markers = {name: await _marker_in_bucket(world, name) for name in names}
+        return {name: marker for name, marker in markers.items() if marker is not None}
+    return {row["name"]: row["metadata"]["idempotencyKey"] for row in found.objects}
 
 
-async def _check_images(world: World) -> None:
+def _check_images(world: World, found: Everything, held: dict[str, str]) -> None:
     """All of them ended, and the newest of each name that nobody deleted is its object."""
-    story = world.story
-    rows = await world.db.fetch(
-        "SELECT id, status, EXISTS (SELECT FROM activity WHERE subject = 'image:' || images.id "
-        "AND data ->> 'to' = status AND (status = 'STORED' OR data -> 'error' IS NOT NULL)) AS told "
-        "FROM images WHERE organization = $1",
-        world.organization,
-    )
-    status = {row["id"]: row["status"] for row in rows}
-    assert all(row["told"] for row in rows), "a state without its history"
-    assert set(status.values()) <= {"STORED", "FAILED"}
-    failed = {image for image, state in status.items() if state == "FAILED"}
-    assert failed <= story.damaged
-    intents = "SELECT count(*) FROM delete_intents WHERE organization = $1"
-    assert await world.db.fetchval(intents, world.organization) == 0
+    assert all(row["told"] for row in found.images), "a state without its history"
+    assert {row["status"] for row in found.images} <= {"STORED", "FAILED"}
+    failed = {row["id"] for row in found.images if row["status"] == "FAILED"}
+    assert failed <= world.story.damaged
+    assert found.intents == []
     if not world.telling:
-        assert await _held(world) == _expected(story.images, story.deletes, failed)
+        assert held == _expected(world.story, failed)
 
 
-def _expected(images: list[Image], deletes: dict[str, int], failed: set[str]) -> dict[str, str]:
+def _expected(story: Story, failed: set[str]) -> dict[str, str]:
     newest: dict[str, Image] = {}
-    for number, image in enumerate(images):
-        if number < deletes.get(image.name, 0) or image.id in failed:
+    for number, image in enumerate(story.images):
+        if number < story.deletes.get(image.name, 0) or image.id in failed:
             continue
         rival = newest.get(image.name)
         if rival is None or (image.created_at, image.id) > (rival.created_at, rival.id):
@@ -144,57 +164,45 @@ def _expected(images: list[Image], deletes: dict[str, int], failed: set[str]) ->
     return {name: image.idempotency_key for name, image in newest.items()}
 
 
-def _check_entry(world: World, row: dict[str, Any]) -> None:
-    content = world.story.contents[row["idempotency_key"]]
-    broken = content.startswith(BROKEN)
-    assert row["classification_status"] == row["status"] == ("failed" if broken else "done")
-    assert row["classification_label"] == (None if broken else label_of(content))
-    assert row["size_bytes"] == len(content)
-    assert row["image_id"] in {image.id for image in world.story.images}
-    if broken:
-        assert row["error"]["code"] == "UNDECODABLE"
+def _check_entries(world: World, found: Everything) -> None:
+    runs = {(run["name"], run["idempotency_key"], run["run"]): run for run in found.runs}
+    for row in found.uploads:
+        content = world.story.contents[row["idempotency_key"]]
+        run = runs[row["name"], row["idempotency_key"], row["run"]]
+        broken = content.startswith(BROKEN)
+        assert row["classification_status"] == run["status"] == ("failed" if broken else "done")
+        assert row["classification_label"] == (None if broken else label_of(content))
+        assert row["size_bytes"] == len(content)
+        assert row["image_id"] in {image.id for image in world.story.images}
+        assert not broken or run["error"]["code"] == "UNDECODABLE"
 
 
-async def _check_work(world: World, current: set[str]) -> None:
+def _check_work(found: Everything) -> None:
     """No run waits for a job that does not exist, and only what cannot be read is dead."""
-    active = await world.db.fetch(
-        "SELECT idempotency_key, status FROM classification_runs "
-        "WHERE organization = $1 AND status IN ('pending', 'running')",
-        world.organization,
-    )
+    active = [run for run in found.runs if run["status"] in {"pending", "running"}]
     assert active == [], "a run without a job"
-    jobs = await world.db.fetch(
-        "SELECT kind, status, payload, error FROM jobs WHERE organization = $1", world.organization
-    )
-    for job in jobs:
+    current = {row["idempotency_key"] for row in found.uploads}
+    for job in found.jobs:
         assert (job["kind"], job["status"]) == ("classification.run", "dead")
         assert job["error"]["code"] == "UNDECODABLE"
         assert job["payload"]["idempotencyKey"] in current
 
 
-async def _check_history(world: World, entries: dict[str, dict[str, Any]]) -> None:
-    rows = await world.db.fetch(
-        "SELECT type, data FROM activity WHERE organization = $1 ORDER BY seq", world.organization
-    )
-    lines = [(row["type"], row["data"]) for row in rows]
+def _check_history(world: World, found: Everything) -> None:
+    lines = [(line["type"], line["data"]) for line in found.lines]
     for kind, data in lines:
         _check_line(kind, data)
     updated = Counter(d["idempotencyKey"] for kind, d in lines if kind == "classification_updated")
     assert set(updated.values()) <= {1}, "a marker was classified more than once"
-    done = {e["idempotency_key"] for e in entries.values() if e["classification_status"] == "done"}
-    assert done <= updated.keys()
+    done = {r["idempotency_key"] for r in found.uploads if r["classification_status"] == "done"}
+    assert done <= updated.keys(), "a success that nobody was told of"
     _check_no_late_errors(lines)
     told = sum(kind in OF_DELIVERIES for kind, _ in lines)
-    own = await world.db.fetchval(
-        "SELECT count(*) FROM object_events WHERE organization = $1 AND source = $2",
-        world.organization,
-        OURS,
-    )
     if not world.story.forgotten:
-        assert told == own + world.story.deliveries, "a delivery told twice, or not at all"
+        assert told == found.own + world.story.deliveries, "a delivery told twice, or not at all"
 
 
-def _check_line(kind: str, data: dict[str, Any]) -> None:
+def _check_line(kind: str, data: Row) -> None:
     """Whatever was dropped says why, and what beat it."""
     if kind in {"classification_workflow_skipped", "event_dropped", "image_superseded"}:
         assert data["reason"]
@@ -204,10 +212,11 @@ def _check_line(kind: str, data: dict[str, Any]) -> None:
         assert data.get("reason") or data.get("error")
 
 
-def _check_no_late_errors(lines: list[tuple[str, dict[str, Any]]]) -> None:
+def _check_no_late_errors(lines: list[tuple[str, Row]]) -> None:
     """Nobody hears of a failure after the success."""
     finished: set[str] = set()
     for kind, data in lines:
         if kind == "classification_updated":
             finished.add(data["idempotencyKey"])
-        assert kind != "classification_error" or data["idempotencyKey"] not in finished
+        late = kind == "classification_error" and data["idempotencyKey"] in finished
+        assert not late, "a failure after the success"

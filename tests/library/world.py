@@ -411,12 +411,13 @@ class World:
 
     async def end_leases(self) -> None:
         """Whoever holds a job is late from now on."""
-        await self.db.execute(
+        ended = await self.db.fetch(
             "UPDATE jobs SET lease_until = now() - interval '1 second' "
-            "WHERE organization = $1 AND status = 'running'",
+            "WHERE organization = $1 AND status = 'running' RETURNING 1",
             self.organization,
         )
-        await queue_repo.tend(self.db, list(self.handlers), self.directory.node, [])
+        if ended:
+            await queue_repo.tend(self.db, list(self.handlers), self.directory.node, [])
 
     async def restart(self) -> None:
         """The process dies, with all that it knew, and another takes its place."""

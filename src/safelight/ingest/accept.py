@@ -26,7 +26,7 @@ from safelight.ingest.repo import Image
 from safelight.objects.keys import clean_name, numbered
 
 _NAMES_AT_A_TIME = 50
-_LOOK_AGAIN_SECONDS = (0.2, 0.5, 1.0, 2.0)
+_LOOK_AGAIN_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 
 class OnConflict(StrEnum):

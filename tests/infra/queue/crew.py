@@ -97,7 +97,11 @@ async def add_many(
 
 
 def a_queue(
-    db: Database, kinds: Iterable[JobKind[Any]] = (WORK,), *, node: str = "here", lease: float = 10.0
+    db: Database,
+    kinds: Iterable[JobKind[Any]] = (WORK,),
+    *,
+    node: str = "here",
+    lease: float = 10.0,
 ) -> Queue:
     """Without a worker and without a listening bus: what `serve --no-worker` or a command has."""
     owner = f"owner-{next(_owners)}"

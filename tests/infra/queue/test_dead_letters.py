@@ -63,7 +63,7 @@ async def test_a_job_that_keeps_failing_dies_with_its_last_error(database: Datab
 
     async with crew(database, fail, kind=KIND) as team:
         job = await team.add(7, KIND)
-        [letter] = await until(lambda: team.queue.dead_letters.page())
+        [letter] = await until(team.queue.dead_letters.page)
     assert (letter.id, letter.kind, letter.organization) == (job, "test.work", "acme")
     assert letter.error == {"code": "BROKEN", "message": "Try 2."}
     assert (letter.attempts, letter.payload, letter.subject) == (2, {"n": 7}, "image:7")
@@ -79,7 +79,7 @@ async def test_an_unexpected_error_is_named_after_its_class(database: Database) 
 
     async with crew(database, fail, kind=KIND) as team:
         await team.add(1, KIND)
-        [letter] = await until(lambda: team.queue.dead_letters.page())
+        [letter] = await until(team.queue.dead_letters.page)
     assert letter.error["code"] == "KeyError"
     assert len(letter.error["message"]) == 2000
 
@@ -177,7 +177,7 @@ async def test_a_dead_letter_waits_while_its_key_lives_again(database: Database)
     async with crew(database, die, kind=KIND) as team:
         job = await team.add(1, KIND, key="k")
         assert job
-        await until(lambda: team.queue.dead_letters.page())
+        await until(team.queue.dead_letters.page)
         await team.worker.stop()
         assert await team.add(2, KIND, key="k")
         with pytest.raises(TwinAlive):
@@ -187,15 +187,13 @@ async def test_a_dead_letter_waits_while_its_key_lives_again(database: Database)
 
 
 async def test_the_hook_writes_in_the_same_transaction(database: Database) -> None:
-    async def tell(
-        connection: Connection, job: Job[Number], failure: Failure
-    ) -> Sequence[Entry]:
+    async def tell(connection: Connection, job: Job[Number], failure: Failure) -> Sequence[Entry]:
         await connection.execute("INSERT INTO kv (key, value) VALUES ($1, $2)", "died", job.raw)
         return [Entry("image:1", "classification_error", {"error": failure.to_json()})]
 
     async with crew(database, die, kind=KIND, on_dead=tell) as team:
         await team.add(1, KIND)
-        await until(lambda: team.queue.dead_letters.page())
+        await until(team.queue.dead_letters.page)
     assert await database.fetchval("SELECT value FROM kv WHERE key = 'died'") == {"n": 1}
     types = [line["type"] for line in await history(database, "image:1")]
     assert types == ["job_dead", "classification_error"]
@@ -219,7 +217,7 @@ async def test_a_hook_that_fails_buries_nothing_and_is_tried_again(database: Dat
         assert row["status"] == "running"
         await end_leases(database)
         team.queue.wake()
-        await until(lambda: team.queue.dead_letters.page())
+        await until(team.queue.dead_letters.page)
     assert await database.fetchval("SELECT count(*) FROM activity") == 1
 
 
@@ -231,7 +229,7 @@ async def test_throughput_counts_every_verdict(database: Database) -> None:
 
     async with crew(database, by_number, kind=KIND) as team:
         await asyncio.gather(*(team.add(number, KIND) for number in range(5)))
-        await until(lambda: team.queue.dead_letters.page())
+        await until(team.queue.dead_letters.page)
     *before, now = await team.queue.throughput()
     assert (now.processed, now.failed, now.retried) == (4, 1, 1)
     assert len(before) == 23
@@ -244,7 +242,9 @@ async def test_status_counts_every_kind(database: Database) -> None:
     queue = a_queue(database, [KIND, a_kind("test.quiet")])
     await queue.enqueue(database, KIND, Number(3), organization="a", run_in=60)
     await queue.enqueue(database, KIND, Number(4), organization="a")
-    await database.execute("UPDATE jobs SET run_at = now() - interval '90 s' WHERE status = 'queued'")
+    await database.execute(
+        "UPDATE jobs SET run_at = now() - interval '90 s' WHERE status = 'queued'"
+    )
     quiet, work = await queue.status()
     assert (quiet.name, quiet.queued, quiet.oldest_seconds) == ("test.quiet", 0, None)
     assert (work.queued, work.running, work.delayed, work.dead_letters) == (1, 0, 1, 2)

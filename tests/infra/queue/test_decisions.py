@@ -72,7 +72,7 @@ def test_waits_double_up_to_the_cap_with_jitter(attempt: int, job_id: int) -> No
 
 
 def test_jitter_spreads_neighbours() -> None:
-    waits = {round(again.after, 2) for n in range(1000) if (again := wait_of(n))}
+    waits = {round(wait_of(number).after, 2) for number in range(1000)}
     assert len(waits) > 40
 
 

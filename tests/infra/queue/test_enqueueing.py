@@ -185,7 +185,7 @@ async def test_a_payload_of_another_shape_is_retried_and_dies_with_its_error(
     async with crew(database, starts) as team:
         await database.execute("""SELECT job_enqueue('test.work', 'acme', '{"other": 1}')""")
         team.queue.wake(WORK)
-        [letter] = await until(lambda: team.queue.dead_letters.page())
+        [letter] = await until(team.queue.dead_letters.page)
     assert (letter.error["code"], letter.attempts) == ("TypeError", 3)
 
 

@@ -21,7 +21,9 @@ from safelight.infra.jobs import Done, Handler, Job, Verdict
 from safelight.infra.queue_slots import Opening, Slots
 
 
-async def enqueue(db: Database, organization: str, n: int, priority: int = 0, node: str = "") -> None:
+async def enqueue(
+    db: Database, organization: str, n: int, priority: int = 0, node: str = ""
+) -> None:
     await db.execute(
         "SELECT job_enqueue('test.work', $1, jsonb_build_object('n', $2::int), NULL, $3, $4)",
         organization,

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from infra.queue.crew import (
+    Number,
     Starts,
     a_queue,
     add_many,
@@ -24,13 +25,14 @@ from infra.queue.crew import (
 from safelight.infra import queue_repo
 from safelight.infra.db import Database
 from safelight.infra.jobs import Again, Done, Failure, Job, JobId, Verdict
+from safelight.infra.queue_ledger import Ledger
 from safelight.infra.queue_slots import Opening
 
 LEASE = 0.6
 
 
 async def test_a_slow_live_job_runs_once(database: Database) -> None:
-    async def sleepy(job: Job[object]) -> Verdict:
+    async def sleepy(job: Job[Number]) -> Verdict:
         if job.raw["n"] == 1:
             await asyncio.sleep(LEASE * 2.5)
         else:
@@ -44,9 +46,26 @@ async def test_a_slow_live_job_runs_once(database: Database) -> None:
     assert sorted(first.numbers + second.numbers) == [1, 2]
 
 
+async def test_without_renewal_it_would_run_twice(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def forget(_: Ledger) -> None:
+        return None
+
+    async def slow(_: Job[Number]) -> Verdict:
+        await asyncio.sleep(LEASE * 2.5)
+        return Done()
+
+    monkeypatch.setattr(Ledger, "renew", forget)
+    first, second = Starts(slow), Starts(slow)
+    async with crew(database, first, lease=LEASE), crew(database, second, lease=LEASE):
+        await add_many(database, 1)
+        await until(lambda: len(first.seen + second.seen) > 1)
+
+
 async def test_a_blocked_loop_loses_its_job_and_says_so(database: Database) -> None:
     def blocked_worker(ready: threading.Event, over: threading.Event) -> None:
-        async def block(_: Job[object]) -> Verdict:
+        async def block(_: Job[Number]) -> Verdict:
             ready.set()
             time.sleep(LEASE * 3)  # noqa: ASYNC251 - the mistake under test
             return Done()
@@ -85,7 +104,7 @@ def logged(logs: Sequence[Mapping[str, Any]], event: str) -> bool:
 
 
 @pytest.fixture
-async def zombie(database: Database) -> Job[object]:
+async def zombie(database: Database) -> Job[Number]:
     """Holds a claim on a job that somebody else has claimed since."""
     queue = a_queue(database)
     await add_many(database, 1)
@@ -97,18 +116,25 @@ async def zombie(database: Database) -> Job[object]:
     return first
 
 
-async def claim(db: Database, owner: str) -> list[Job[object]]:
+async def claim(db: Database, owner: str) -> list[Job[Number]]:
     kind = a_queue(db).kinds["test.work"]
     found = await queue_repo.claim(
         db, [Opening("test.work", 10, "")], "here", owner, timedelta(seconds=10)
     )
     return [
-        Job(JobId(row["id"]), kind, row["organization"], row["payload"], row["claim"], row["attempts"])
+        Job(
+            JobId(row["id"]),
+            kind,
+            row["organization"],
+            row["payload"],
+            row["claim"],
+            row["attempts"],
+        )
         for row in found
     ]
 
 
-async def test_a_zombie_changes_nothing(database: Database, zombie: Job[object]) -> None:
+async def test_a_zombie_changes_nothing(database: Database, zombie: Job[Number]) -> None:
     before = await rows(database)
     again = Again(0.0, Failure("X", "y"))
     assert await queue_repo.finish(database, [zombie]) == set()

@@ -1,7 +1,10 @@
 """When jobs start: retries, redrives, alarms, and wake-ups. Bounds are loose; the bench has figures."""
 
+import asyncio
 import time
 from datetime import timedelta
+
+import pytest
 
 from infra.queue.crew import (
     NEVER,
@@ -15,6 +18,7 @@ from infra.queue.crew import (
     until,
 )
 from safelight.infra import queue_repo
+from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.jobs import Dead, Done, Failure, Job, Retry, Verdict
 from safelight.infra.queue_slots import Opening
@@ -34,6 +38,20 @@ async def test_a_job_starts_at_once_when_enqueued_elsewhere(database: Database) 
         await elsewhere.enqueue(database, WORK, Number(1), organization="acme")
         await until(lambda: starts.seen, 3)
         await elsewhere.bus.stop()
+
+
+async def test_without_wake_ups_neither_would(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starts = Starts()
+    async with crew(database, starts, poll=NEVER) as team:
+        await team.add(1)
+        await until(lambda: nothing_left(database))
+        monkeypatch.setattr(Bus, "announce", lambda *_: None)
+        await team.add(2)
+        await asyncio.sleep(0.5)
+        assert starts.numbers == [1]
+        monkeypatch.undo()
 
 
 async def test_a_lost_wake_up_costs_no_more_than_the_poll(database: Database) -> None:
@@ -65,7 +83,7 @@ async def test_a_redrive_runs_at_once(database: Database) -> None:
     async with crew(database, starts, poll=NEVER) as team:
         job = await team.add(1)
         assert job
-        await until(lambda: team.queue.dead_letters.page())
+        await until(team.queue.dead_letters.page)
         redriven = time.monotonic()
         await team.queue.dead_letters.redrive(job)
         await until(lambda: len(starts.seen) == 2)

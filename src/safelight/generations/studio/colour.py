@@ -51,8 +51,8 @@ def along(table: Floats, place: Floats) -> Floats:
 
 def to_bytes(image: Floats) -> NDArray[np.uint8]:
     """A soft shoulder for what is brighter than white, then sRGB."""
-    shown = 1 - np.exp(-1.35 * np.maximum(image, 0))
-    shown = np.minimum(shown / (1 - np.exp(-1.35 * 1.6)), 1)
+    over = np.maximum(image - 0.55, 0)
+    shown = np.minimum(np.maximum(image, 0), 0.55) + 0.45 * (1 - np.exp(-over / 0.45))
     curved = np.where(shown <= 0.0031308, shown * 12.92, 1.055 * shown ** (1 / 2.4) - 0.055)
     return (np.clip(curved, 0, 1) * 255 + 0.5).astype(np.uint8)
 

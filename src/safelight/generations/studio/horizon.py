@@ -109,7 +109,7 @@ class Horizon:
         mask = canvas.below(edge)
         rock = field(stage.rng("rock"), canvas.height, canvas.width, (22, 20), 5, 0.6)
         depth = np.clip((canvas.y - edge[None, :]) * 7, 0, 1)
-        base = mix(light.shadow, light.haze, 0.10)
+        base = light.shadow * np.float32(0.5)
         lit = (0.15 + 0.5 * rock) * (1 - 0.75 * depth)
         power = np.float32({"day": 0.5, "dawn": 0.3, "dusk": 0.2, "night": 0.05}[light.hour])
         body = base + (lit * power)[..., None] * mix(light.glow, light.haze, 0.5)
@@ -117,14 +117,12 @@ class Horizon:
         green = mix(mix(rgb("#5d7a3c"), light.shadow, 0.35), light.haze, 0.2)
         layer.lay(mask, body.astype(np.float32))
         layer.lay(mask * grass * np.float32(0.8 if not light.is_dark else 0.25), green * power * 1.6)
-        foam = np.exp(-(((canvas.y - self._horizon - 0.125) / 0.012) ** 2)) * mask * rock**3
-        layer.light(foam * np.float32(0.12), light.haze)
         return layer
 
     def _shore(self, layer: Layer) -> None:
         stage, light = self._stage, self._light
         edge = land.bank(layer, stage.rng("bank"), 0.93, 0.07)
-        dark = mix(light.shadow, light.haze, 0.05)
+        dark = light.shadow * np.float32(0.45)
         if stage.reading.has("forest"):
             trees = land.spruces(
                 layer, stage.rng("near"), edge, count=int(16 * layer.aspect), low=0.12, high=0.34

@@ -5,7 +5,7 @@ import numpy as np
 from safelight.generations.studio.canvas import Canvas, Points
 from safelight.generations.studio.colour import Floats, mix, rgb
 from safelight.generations.studio.light import Light
-from safelight.generations.studio.noise import Random, field, line, ridges, smooth
+from safelight.generations.studio.noise import Random, field, line, ridges, sample, smooth
 
 
 def ranges(
@@ -40,25 +40,37 @@ def _lit(
     canvas: Canvas, light: Light, rng: Random, edge: Floats, colour: Floats, tall: float
 ) -> Floats:
     """Slopes that face the sun are a little brighter, with gullies running down."""
-    slope = np.gradient(edge) * canvas.height
-    facing = np.clip(slope * (1 if light.x < 0 else -1), -1, 1)
+    side = np.float32(1 if light.x < 0 else -1)
     depth = (canvas.y - edge[None, :]) / np.float32(max(tall, 0.02))
-    gully = field(rng, canvas.height, canvas.width, (10, int(22 * canvas.aspect) + 2), 4)
-    shine = (0.5 + 0.5 * facing)[None, :] * (0.4 + 0.9 * gully) * np.exp(-np.clip(depth, 0, 3))
-    glow = light.glow * np.float32(0.22 if not light.is_dark else 0.10)
-    body: Floats = colour[None, None, :] + shine[..., None] * glow
+    faces = _slopes(canvas, rng, depth, side)
+    shine = np.clip(faces, 0, 1) * np.exp(-np.clip(depth, 0, 3) * 0.8)
+    power = {"day": 0.34, "dawn": 0.30, "dusk": 0.26, "night": 0.05}[light.hour]
+    body: Floats = colour * np.float32(0.86) + (shine * np.float32(power))[..., None] * light.glow
     return body.astype(np.float32)
+
+
+def _slopes(canvas: Canvas, rng: Random, depth: Floats, side: np.float32) -> Floats:
+    """How much each place faces the light: spurs and gullies that run down both ways."""
+    size = 256
+    relief = field(rng, size, size, (6, 6), 6, 0.55)
+    across = canvas.x * np.float32(size * 1.1) + size
+    down = np.clip(depth, -1, 6) * np.float32(26)
+    here = sample(relief, *np.broadcast_arrays(down, across + depth * 34))
+    there = sample(relief, *np.broadcast_arrays(down + 2, across + depth * 34 - side * 5))
+    return 0.42 + 3.6 * (here - there)
 
 
 def _snowed(
     canvas: Canvas, rng: Random, body: Floats, edge: Floats, tall: float, light: Light
 ) -> Floats:
-    ragged = field(rng, canvas.height, canvas.width, (14, int(20 * canvas.aspect) + 2), 5)
     depth = (canvas.y - edge[None, :]) / np.float32(max(tall, 0.02))
-    high = np.clip((edge.max() - edge) / np.float32(max(tall, 0.02)), 0, 1.2)[None, :]
-    cover = smooth(0.75 * high + 0.55 * ragged - depth * 1.1, 0.45, 0.75)
-    white = mix(rgb("#eef2f7"), light.haze, 0.35) * np.float32(0.5 if light.is_dark else 1.0)
-    return body + cover[..., None] * (white.astype(np.float32) - body) * np.float32(0.85)
+    faces = _slopes(canvas, rng, depth, np.float32(1))
+    high = np.clip((edge.max() - edge) / np.float32(max(tall, 0.02)), 0, 1.1)[None, :]
+    cover = smooth(1.15 * high - depth * 1.25 + 0.30 * faces, 0.42, 0.52)
+    bright = {"day": 0.86, "dawn": 0.72, "dusk": 0.5, "night": 0.13}[light.hour]
+    white = mix(rgb("#f4f6fa"), light.glow, 0.22) * np.float32(bright)
+    shaded = white * (0.62 + 0.5 * np.clip(faces, 0, 1))[..., None]
+    return (body + cover[..., None] * (shaded - body) * np.float32(0.92)).astype(np.float32)
 
 
 def headland(canvas: Canvas, rng: Random, x: float, horizon: float, side: int) -> Floats:
@@ -71,8 +83,8 @@ def headland(canvas: Canvas, rng: Random, x: float, horizon: float, side: int) -
     slope = smooth(along_side, -0.42, -0.1) * np.float32(0.07)
     rise = np.float32(0.15) * plateau + slope
     edge = np.float32(horizon + 0.13) - rise - 0.03 * (rough - 0.5) - 0.012 * (fine - 0.5)
-    hidden = smooth(along_side, -0.52, -0.4)
-    return (edge + (1 - hidden) * np.float32(0.3)).astype(np.float32)
+    hidden = smooth(along_side, -0.72, -0.34)
+    return (edge + (1 - hidden) * np.float32(0.26)).astype(np.float32)
 
 
 def bank(canvas: Canvas, rng: Random, level: float, rough: float) -> Floats:

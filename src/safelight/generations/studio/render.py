@@ -5,15 +5,21 @@ import io
 from PIL import Image
 
 from safelight.generations.lifecycle import Kind
+from safelight.generations.studio.aurora import NorthernLights
+from safelight.generations.studio.bloom import Meadow
 from safelight.generations.studio.catalogue import Commission
 from safelight.generations.studio.colour import to_bytes
 from safelight.generations.studio.finish import finished
 from safelight.generations.studio.horizon import Horizon
+from safelight.generations.studio.nocturne import Nocturne
 from safelight.generations.studio.prompt import read
 from safelight.generations.studio.scene import Scene, Stage
 
 _SCENES = {
     "studio/horizon": Horizon,
+    "studio/aurora": NorthernLights,
+    "studio/nocturne": Nocturne,
+    "studio/bloom": Meadow,
 }
 
 

@@ -38,7 +38,7 @@ export function remove(shot) {
   const held = shot.contains(document.activeElement);
   const neighbour = shot.nextElementSibling ?? shot.previousElementSibling;
   shot.remove();
-  if (held) neighbour?.querySelector("a[data-delete], a")?.focus();
+  if (held) [...(neighbour?.querySelectorAll("a") ?? [])].at(-1)?.focus();
   return held && !neighbour;
 }
 

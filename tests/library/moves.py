@@ -1,0 +1,190 @@
+"""Everything that may happen to a library, one move at a time, each followed by its check."""
+
+import asyncio
+from typing import Any
+
+from library.scripted import Mood
+from library.truth import check_end, check_step
+from library.world import Story, World, outside
+from objects.stores import digest
+from safelight.infra.jobs import Job
+from safelight.ingest.lifecycle import Status
+
+POINTS = {
+    "ingest.offload": (
+        "ingest.store", "ingest.fail", "objects.record_put", "objects.link", "objects.bucket_put",
+        "objects.record_bucket_put",
+    ),
+    "objects.deliver": (
+        "library.settle", "library.mark", "library.remove", "library.move_time", "library.restart",
+    ),
+    "classification.run": (
+        "classification.apply", "classification.drop", "classification.note",
+        "classification.fail", "classification.save_reply",
+    ),
+}  # fmt: skip
+DELETE_POINTS = ("objects.record_delete", "ingest.delete", "objects.record_bucket_delete")
+
+
+class Moves:
+    """Picks are any numbers: which of those there are is meant, counted round and round. Most
+    moves end with some more picks, the jobs that are done next."""
+
+    def __init__(self, world: World, *, backwards: bool = False) -> None:
+        self.world = world
+        self.backwards = backwards
+
+    @property
+    def story(self) -> Story:
+        return self.world.story
+
+    # People
+
+    async def upload(self, name: str, content: bytes, wait: int = 0, *then: int) -> None:
+        self.world.tick(wait)
+        await self.world.receive(name, content)
+        await self.work(*then)
+
+    async def delete(self, name: str, wait: int = 0, *then: int) -> None:
+        self.world.tick(wait)
+        await self.world.delete(name)
+        await self.work(*then)
+
+    async def delete_in_vain(self, name: str, crash: int) -> None:
+        """Nobody answers; in a bucket, the object may be gone all the same."""
+        await self.world.delete(name, DELETE_POINTS[crash % len(DELETE_POINTS)])
+
+    async def lose_the_file(self, pick: int) -> None:
+        image = self.story.images[pick % len(self.story.images)]
+        status = "SELECT status FROM images WHERE id = $1"
+        if await self.world.db.fetchval(status, image.id) == Status.INGESTED:
+            self.world.take_away(image)
+
+    async def redrive(self, pick: int, *then: int) -> None:
+        if letters := await self.world.dead_letters():
+            await self.world.redrive(letters[pick % len(letters)])
+        await self.work(*then)
+
+    # Workers
+
+    async def work(self, *picks: int) -> None:
+        for pick in picks:
+            if job := await self.world.claim(pick):
+                await self._run(job)
+
+    async def work_badly(self, pick: int, crash: int | None, mood: Mood, lost: bool) -> None:
+        """A step fails, the model does, or the worker dies before it can say how it ended."""
+        self.world.classifier.mood = mood
+        if job := await self.world.claim(pick):
+            await self._run(job, crash, lost=lost)
+        self.world.classifier.mood = "answer"
+
+    async def claim(self, pick: int, late: bool, *then: int) -> None:
+        """A worker takes a job and stands still, perhaps until others may take it over."""
+        if job := await self.world.claim(pick):
+            self.story.held.append(job)
+        if late:
+            await self.world.end_leases()
+        await self.work(*then)
+
+    async def think(self, pick: int, late: bool, *then: int) -> None:
+        """The same in the middle of a classification."""
+        if job := await self.world.claim(pick, "classification.run"):
+            await self.world.think(job)
+        if late:
+            await self.world.end_leases()
+        await self.work(*then)
+
+    async def wake_up(self, pick: int, crash: int | None, mood: Mood, lost: bool) -> None:
+        """One that stood still goes on, not knowing what happened meanwhile."""
+        still = [*self.story.held, *self.story.thoughts]
+        if not still:
+            return
+        one = still[pick % len(still)]
+        if isinstance(one, Job):
+            self.story.held.remove(one)
+            await self._run(one, crash, lost=lost)
+        else:
+            await self.world.conclude(one, mood, lost=lost)
+            await check_step(self.world, self.world.name_of(one.job))
+
+    async def race(self, *picks: int) -> None:
+        claimed = [await self.world.claim(pick) for pick in picks]
+        jobs = [job for job in claimed if job]
+        await asyncio.gather(*(self.world.work(job) for job in jobs))
+        for name in {self.world.name_of(job) for job in jobs}:
+            await check_step(self.world, name, alone=False)
+
+    async def restart(self, *then: int) -> None:
+        await self.world.restart()
+        await self.work(*then)
+
+    async def retain(self, days: int) -> None:
+        await self.world.retain(days)
+
+    # Events
+
+    async def deliver_again(self, pick: int, *then: int) -> None:
+        await self.world.again(pick)
+        await self.work(*then)
+
+    async def retell(self, pick: int, dialect: str, says_etag: bool, *then: int) -> None:
+        """An event comes once more, from outside and in other words."""
+        if event := await self.world.event(pick):
+            etag = event["etag"] if says_etag else None
+            key, time, deleted = event["key"], event["event_time"], event["action"] == "deleted"
+            await self.world.tell(outside(dialect, key, time, etag, 1, deleted=deleted))
+        await self.work(*then)
+
+    async def mislead(
+        self,
+        name: str,
+        content: bytes | None,
+        deleted: bool,
+        offset: int,
+        dialect: str,
+        sequence: int,
+        *then: int,
+    ) -> None:
+        """An event from outside of something that never happened."""
+        key, time = f"{self.world.organization}/{name}", self.world.clock.now_ms() + offset
+        etag = None if content is None else digest(content)
+        await self.world.tell(outside(dialect, key, time, etag, sequence, deleted=deleted))
+        await self.work(*then)
+
+    async def notify(self, *picks: int) -> None:
+        """The bucket's own messenger brings some of what it has to say, and works on it."""
+        for pick in picks:
+            if notices := self.story.notices:
+                await self.world.send(notices[pick % len(notices)])
+                await self.work(pick)
+
+    async def expire(self, name: str) -> None:
+        await self.world.expire(name)
+
+    # The end
+
+    async def end(self) -> None:
+        """Everything comes to its end; then what stood still goes on, and must change nothing."""
+        world = self.world
+        await self._drain()
+        letters = await world.dead_letters()
+        while letters:
+            letters = [letter for letter in letters if not await world.redrive(letter)]
+            await self._drain()
+        if self.story.held or self.story.thoughts:
+            while self.story.held or self.story.thoughts:
+                await self.wake_up(0, None, "answer", lost=False)
+            await self._drain()
+        await check_end(world)
+
+    async def _drain(self) -> None:
+        await self.world.drain(backwards=self.backwards)
+        for name in sorted({image.name for image in self.story.images}):
+            await check_step(self.world, name, alone=False)
+
+    async def _run(self, job: Job[Any], crash: int | None = None, *, lost: bool = False) -> None:
+        points = POINTS[job.kind.name]
+        point = None if crash is None else points[crash % len(points)]
+        await self.world.work(job, crash=point, lost=lost)
+        await check_step(self.world, self.world.name_of(job))

@@ -1,0 +1,232 @@
+"""Submissions in one process: a database, a store, a clock moved by hand, and jobs run when told."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from accounts.world import World
+from safelight.accounts.access import Role
+from safelight.approvals import jobs as approvals_jobs
+from safelight.approvals.routes import router as approvals_router
+from safelight.infra import kv, queue_repo
+from safelight.infra.bus import Bus
+from safelight.infra.ids import RandomIds
+from safelight.infra.jobs import Dead, Done, Failure, Handler, Job, JobId, Verdict, outcome
+from safelight.infra.queue import Queue
+from safelight.infra.queue_slots import Opening
+from safelight.objects import repo as objects_repo
+from safelight.objects.blobs import Blobs
+from safelight.objects.deliver import Delivery
+from safelight.objects.jobs import DELIVER
+from safelight.objects.local import LocalStore
+from safelight.objects.store import Facts, ObjectStore
+from safelight.sandbox.facts import Rendition
+from safelight.sandbox.sandbox import Sandbox
+from safelight.submissions import jobs as submissions_jobs
+from safelight.submissions.policies.routes import router as policies_router
+from safelight.submissions.repo import Submission
+from safelight.submissions.rescue import Rescue
+from safelight.submissions.routes import router as submissions_router
+from safelight.submissions.rules.rule import Label, Opinion
+from safelight.submissions.services import Ground, front, work
+from submissions.pictures import photo
+
+ORG = "acme"
+KINDS = (*submissions_jobs.KINDS, *approvals_jobs.KINDS)
+PROCESS = "submissions.process"
+
+
+@dataclass
+class FixedTools:
+    """Models that say what they are told to say, and remember what they were shown."""
+
+    score: float = 0.02
+    found: Label = Label("TABBY", 0.9, "fixed")
+    told: Opinion | None = None
+    seen: list[Rendition] = field(default_factory=list)
+    trouble: BaseException | None = None
+
+    async def safety(self, rendition: Rendition) -> float:
+        self.seen.append(rendition)
+        if self.trouble:
+            raise self.trouble
+        return self.score
+
+    async def label(self, submission: Submission, rendition: Rendition) -> Label:
+        return self.found
+
+    async def opinion(self, submission: Submission, rendition: Rendition) -> Opinion | None:
+        return self.told
+
+
+@dataclass
+class Desk(World):
+    directory: Path = field(kw_only=True)
+    sandbox: Sandbox = field(kw_only=True)
+    tools: FixedTools = field(default_factory=FixedTools)
+    bucket: ObjectStore | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.bus = Bus(self.db, "desk")
+        self.queue = Queue(self.db, self.bus, self.clock, owner="desk", node="here", kinds=KINDS)
+        self.store = self.bucket or LocalStore(
+            self.db, Blobs(self.directory / "blobs", RandomIds()), self.clock, self.ids
+        )
+        self.ground = Ground(
+            self.settings, self.db, self.bus, self.queue, self.clock, self.ids, self.store
+        )
+        self.front = front(self.ground)
+        for thing in (self.queue, self.bus, *self.front.services()):
+            self.registry.add(thing)
+        self.registry.add(self.store, as_type=ObjectStore)
+        for router in (approvals_router, submissions_router, policies_router):
+            self.api.include_router(router)
+        self.hire()
+
+    def hire(self) -> None:
+        """Puts the workers' parts together anew, after something about them was changed."""
+        made = (
+            *work(self.ground, self.front, self.sandbox, self.tools),
+            *approvals_jobs.handlers(self.front.approvals),
+        )
+        self.handlers: dict[str, Handler[Any]] = {handler.kind.name: handler for handler in made}
+
+    @property
+    def rescue(self) -> Rescue:
+        front = self.front
+        return Rescue(self.db, self.queue, self.bus, self.clock, front.moves, front.tempo)
+
+    async def as_role(self, role: Role = Role.MEMBER, organization: str = ORG) -> httpx.AsyncClient:
+        return self.program(await self.token(organization, role))
+
+    # Things to submit
+
+    async def put(
+        self,
+        name: str,
+        data: bytes,
+        content_type: str = "image/jpeg",
+        marker: str | None = None,
+        organization: str = ORG,
+    ) -> str:
+        """An upload as the offload leaves it in the store. Returns its marker."""
+        marker = marker or self.ids.uuid4()
+        metadata = {"organizationId": organization, "name": name, "idempotencyKey": marker}
+        facts = Facts(content_type, metadata)
+        await self.store.put(f"{organization}/{name}", stream(data), facts)
+        return marker
+
+    async def submit(
+        self, data: bytes | None = None, name: str = "cat.jpg", content_type: str = "image/jpeg"
+    ) -> str:
+        """Puts and submits; the submission's id."""
+        await self.put(name, photo() if data is None else data, content_type)
+        async with await self.as_role() as client:
+            response = await client.post("/api/v1/submissions", json={"source": {"upload": name}})
+        assert response.status_code == 202, response.text
+        assert response.json()["state"] == "RECEIVED"
+        submission_id: str = response.json()["id"]
+        return submission_id
+
+    # Working
+
+    async def claim(self, kind: str = PROCESS) -> Job[Any] | None:
+        rows = await queue_repo.claim(
+            self.db, [Opening(kind, 1, "")], "here", "desk", self.queue.lease
+        )
+        if not rows:
+            return None
+        job_id, _, organization, payload, claim, attempt = rows[0]
+        return Job(
+            JobId(job_id), self.handlers[kind].kind, organization, payload, claim, attempt
+        )
+
+    async def work(self, kind: str = PROCESS) -> int:
+        """Runs what waits, as a worker would; how many."""
+        count = 0
+        while job := await self.claim(kind):
+            await self.finish(job, await self.handlers[kind].handle(job))
+            count += 1
+        return count
+
+    async def finish(self, job: Job[Any], verdict: Verdict) -> None:
+        end = outcome(job, verdict)
+        if isinstance(end, Dead):
+            await self.bury(job, Failure.of(end.error))
+        elif isinstance(end, Done) and not end.already:
+            await queue_repo.finish(self.db, [job])
+
+    async def bury(self, job: Job[Any], failure: Failure) -> None:
+        await self.queue.dead_letters.bury(self.handlers[job.kind.name], job, failure)
+
+    async def worker_dies(self) -> Job[Any]:
+        """Somebody begins and is never heard of again; the lease ends."""
+        job = await self.claim()
+        assert job
+        assert await self.handlers[PROCESS].handle.__self__.runs.begin(job)  # type: ignore[attr-defined]  # a bound method
+        await self.take_over()
+        return job
+
+    async def take_over(self) -> None:
+        """As the queue does with jobs whose leases have ended."""
+        await self.db.execute("UPDATE jobs SET lease_until = now() WHERE status = 'running'")
+        await queue_repo.tend(self.db, [PROCESS], "here", [])
+
+    async def due(self, kind: str) -> int:
+        """Time passes for delayed jobs, whose clock is the database's; then runs them."""
+        await self.db.execute(
+            "UPDATE jobs SET status = 'queued', run_at = now() WHERE kind = $1", kind
+        )
+        return await self.work(kind)
+
+    async def delete(self, name: str, organization: str = ORG) -> None:
+        """Deletes an upload and lets submissions react to the event."""
+        written = await self.store.delete(f"{organization}/{name}")
+        event = await objects_repo.event(self.db, written.event_id or 0)
+        assert event
+        job = Job(JobId(0), DELIVER, organization, DELIVER.dump(Delivery(event.id, name)), 1, 1)
+        assert await self.front.gone.on_upload_deleted(event, job) == Done()
+
+    # Looking
+
+    async def see(self, submission_id: str) -> dict[str, Any]:
+        async with await self.as_role(Role.VIEWER) as client:
+            response = await client.get(f"/api/v1/submissions/{submission_id}")
+        assert response.status_code == 200, response.text
+        body: dict[str, Any] = response.json()
+        return body
+
+    async def public(
+        self, submission_id: str, method: str = "GET", **headers: str
+    ) -> httpx.Response:
+        async with self.client() as client:
+            return await client.request(method, f"/public/{submission_id}", headers=headers)
+
+    async def value(self, key: str) -> Any:
+        return await kv.get(self.db, key, now=self.clock.now_ms())
+
+    async def put_value(self, key: str, value: Any, ttl_ms: int = 3_600_000) -> None:
+        await kv.put(self.db, key, value, now=self.clock.now_ms(), ttl_ms=ttl_ms)
+
+    async def jobs(self, kind: str = PROCESS) -> list[Mapping[str, Any]]:
+        rows = await self.db.fetch("SELECT * FROM jobs WHERE kind = $1 ORDER BY id", kind)
+        return [dict(row) for row in rows]
+
+    async def story(self, subject: str) -> list[tuple[str, dict[str, Any]]]:
+        rows = await self.db.fetch(
+            "SELECT type, data FROM activity WHERE subject = $1 ORDER BY seq", subject
+        )
+        return [(row["type"], row["data"]) for row in rows]
+
+
+def rules_of(body: dict[str, Any]) -> dict[str, str]:
+    """Which rules found something, and how bad."""
+    return {finding["rule"]: finding["severity"] for finding in body["findings"]}
+
+
+async def stream(data: bytes) -> AsyncIterator[bytes]:
+    yield data
