@@ -52,6 +52,7 @@ def post_many(
         target=_run, args=(theirs, port, message, count, clients, rate, rename)
     )
     process.start()
+    theirs.close()
     result: Result = ours.recv()
     process.join()
     return result

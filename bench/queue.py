@@ -220,7 +220,7 @@ class Bench:
 
     async def _until_done(self) -> None:
         unfinished = "SELECT EXISTS (SELECT FROM jobs WHERE status <> 'delayed')"
-        while await self._db.fetchval(unfinished):
+        while await self._db.fetchval(unfinished):  # noqa: ASYNC110 - it ends in the database
             await asyncio.sleep(0.02)
 
 

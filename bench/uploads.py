@@ -53,7 +53,9 @@ class Unsynced(Incoming):
 async def drain(scope: Scope, receive: Receive, send: Send) -> None:
     while (await receive()).get("more_body"):
         pass
-    await send({"type": "http.response.start", "status": 201, "headers": []})
+    await send(
+        {"type": "http.response.start", "status": 201, "headers": [(b"content-length", b"2")]}
+    )
     await send({"type": "http.response.body", "body": b"{}"})
 
 
@@ -130,6 +132,7 @@ class Variant:
             target=serve, args=(theirs, step, directory, database_url)
         )
         self._process.start()
+        theirs.close()  # so that a server that cannot start is noticed
         self.port: int = ours.recv()
         self.cpu: list[float] = []
         self.database: list[float] = []

@@ -227,7 +227,7 @@ async def served(world: World) -> AsyncIterator[str]:
     config = uvicorn.Config(world.api, port=0, lifespan="off", log_level="error")
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
-    while not server.started:  # noqa: ASYNC110 - uvicorn has no event for it
+    while not server.started:
         await asyncio.sleep(0.01)
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     yield f"{host}:{port}"

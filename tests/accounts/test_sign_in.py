@@ -290,5 +290,5 @@ async def test_revoking_ends_everything_even_if_the_name_comes_back(world: World
 async def waiting_for_a_lock(world: World) -> None:
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
     async with asyncio.timeout(20):
-        while not await world.db.fetchval(query):  # noqa: ASYNC110 - the event is in the database
+        while not await world.db.fetchval(query):
             await asyncio.sleep(0.01)

@@ -3,15 +3,24 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, StorageState, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    StorageState,
+    sync_playwright,
+)
 
 from browser import chromium
 from conftest import reachable_directory
 from harness import Server, eventually, running
 
 LINK = re.compile(r"Sign in once with this link:\s+(\S+)")
+PATIENCE = 30_000  # milliseconds
 OPTIONS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync",
@@ -67,30 +76,44 @@ def console() -> Console:
     return Console()
 
 
+@pytest.fixture(scope="module")
+def window(browser: Browser, server: Server, signed_in: StorageState) -> Iterator[BrowserContext]:
+    """Shared, so that style sheets and scripts are fetched once."""
+    context = browser.new_context(base_url=server.url, storage_state=signed_in)
+    yield context
+    context.close()
+
+
 Visit = Callable[..., Page]
 
 
 @pytest.fixture
 def visit(
-    browser: Browser, server: Server, signed_in: StorageState, console: Console
+    browser: Browser,
+    server: Server,
+    signed_in: StorageState,
+    window: BrowserContext,
+    console: Console,
 ) -> Iterator[Visit]:
-    """Opens a path of the server in a window of its own, signed in."""
-    contexts = []
+    """Opens a path of the server, signed in; with options, in a window of its own."""
+    opened: list[Page | BrowserContext] = []
 
-    def open_page(path: str = "/app/default/upload", **options: object) -> Page:
-        given = {"base_url": server.url, "storage_state": signed_in, **options}
-        context = browser.new_context(**given)  # type: ignore[arg-type]  # passed on as they are
-        context.set_default_timeout(15_000)
-        contexts.append(context)
+    def open_page(path: str = "/app/default/upload", **options: Any) -> Page:
+        context = window
+        if options:
+            context = browser.new_context(base_url=server.url, storage_state=signed_in, **options)
+            opened.append(context)
         page = context.new_page()
+        opened.append(page)
+        page.set_default_timeout(PATIENCE)
         page.on("console", console.hear)
         page.on("pageerror", lambda error: console.said.append(str(error)))
         page.goto(path)
         return page
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for thing in reversed(opened):
+        thing.close()
     assert console.complaints() == []
 
 

@@ -4,16 +4,16 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, Route, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, Response, Route, WebSocketRoute, expect
 
-from browser.conftest import Console, Visit
+from browser.conftest import PATIENCE, Console, Visit
 from harness import Server, await_ready, launch, picture
 from safelight.objects.keys import InvalidName, check_name
 
 PHOTOS = Path(__file__).parents[1] / "photos"
 REFUSED = "the server responded with a status of 400"
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=15_000)
+expect.set_options(timeout=PATIENCE)
 
 
 def shot(page: Page, name: str) -> Locator:
@@ -58,7 +58,7 @@ def test_from_home_to_three_labelled_photographs(visit: Visit) -> None:
     page.set_input_files("#file", [PHOTOS / f"{name}.jpg" for name in ("cat", "coffee", "daisy")])
     labelled(page, "cat.jpg", "coffee.jpg", "daisy.jpg")
     expect(shot(page, "daisy.jpg")).to_contain_text(re.compile(r"Daisy\s+\d+ %"))
-    expect(shot(page, "daisy.jpg").locator("img")).to_have_js_property("naturalWidth", 533)
+    expect(shot(page, "daisy.jpg").locator("img")).to_have_js_property("naturalWidth", 640)
     expect(page.locator(".drop__count")).to_have_text("3 received")
     expect(page.locator("upload-row")).to_have_count(0)
     expect(page.locator("[data-news]")).not_to_be_empty()
@@ -120,7 +120,11 @@ def test_a_refusal_in_the_servers_words(visit: Visit, console: Console) -> None:
 def test_three_at_a_time_and_one_is_cancelled(visit: Visit) -> None:
     page = visit()
     held: list[Route] = []
-    page.route("**/api/upload?*", lambda route: held.append(route))
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/api/upload?*", hold)
     names = [f"queue-{number}.jpg" for number in range(5)]
     choose(page, *names)
     expect(page.locator("upload-row[data-state=sending]")).to_have_count(3)
@@ -270,10 +274,12 @@ def test_every_page_is_quiet(visit: Visit, server: Server, console: Console) -> 
     console.expected.append("the server responded with a status of 404")
     send(server, "quiet.jpg")
     page = visit()
-    page.on(
-        "response",
-        lambda answer: answer.status in {200, 303, 304, 404} or console.said.append(answer.url),
-    )
+
+    def hear(answer: Response) -> None:
+        if answer.status not in {200, 303, 304, 404}:
+            console.said.append(f"{answer.status} {answer.url}")
+
+    page.on("response", hear)
     labelled(page, "quiet.jpg")
     for path in ("/", "/account/password", "/login", "/app/default/upload?q=quiet&status=done",
                  "/app/default/upload/delete?name=quiet.jpg", "/nowhere"):  # fmt: skip
@@ -281,11 +287,9 @@ def test_every_page_is_quiet(visit: Visit, server: Server, console: Console) -> 
         expect(page.locator("h1")).to_have_count(1)
 
 
-def test_a_session_that_ended_is_said_so(
-    browser: Browser, server: Server, console: Console, visit: Visit
-) -> None:
+def test_a_session_that_ended_is_said_so(visit: Visit, console: Console) -> None:
     console.expected += ["WebSocket connection", "the server responded with a status of 401"]
-    page = visit()
+    page = visit(locale="en-GB")  # in a window of its own
     expect(page.locator("live-feed")).to_have_attribute("data-state", "live")
     page.context.clear_cookies()
     page.evaluate(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from library.moves import Moves
-from library.scripted import BROKEN
+from library.scripted import BROKEN, Mood
 from library.world import World
 
 Move = tuple[Any, ...]
@@ -74,12 +74,15 @@ class Machine(RuleBasedStateMachine):
         first=st.lists(UPLOAD, min_size=1, max_size=2),
         employed=YES,
         backwards=YES,
+        late_mood=MOODS,
         dialect=DIALECTS,
     )
-    def begin(self, first: list[Move], employed: bool, backwards: bool, dialect: str) -> None:
+    def begin(
+        self, first: list[Move], employed: bool, backwards: bool, late_mood: Mood, dialect: str
+    ) -> None:
         story = self._runner.run(self._world.begin(employed=employed))
         story.dialect = dialect
-        self._moves = Moves(self._world, backwards=backwards)
+        self._moves = Moves(self._world, backwards=backwards, late_mood=late_mood)
         for one in first:
             self._play(one)
 

@@ -30,9 +30,12 @@ class Moves:
     """Picks are any numbers: which of those there are is meant, counted round and round. Most
     moves end with some more picks, the jobs that are done next."""
 
-    def __init__(self, world: World, *, backwards: bool = False) -> None:
+    def __init__(
+        self, world: World, *, backwards: bool = False, late_mood: Mood = "answer"
+    ) -> None:
         self.world = world
-        self.backwards = backwards
+        self._backwards = backwards
+        self._late_mood = late_mood
 
     @property
     def story(self) -> Story:
@@ -52,6 +55,7 @@ class Moves:
 
     async def delete_in_vain(self, name: str, crash: int) -> None:
         """Nobody answers; in a bucket, the object may be gone all the same."""
+        self.world.tick(1000)
         await self.world.delete(name, DELETE_POINTS[crash % len(DELETE_POINTS)])
 
     async def lose_the_file(self, pick: int) -> None:
@@ -174,12 +178,12 @@ class Moves:
             await self._drain()
         if self.story.held or self.story.thoughts:
             while self.story.held or self.story.thoughts:
-                await self.wake_up(0, None, "answer", lost=False)
+                await self.wake_up(0, None, self._late_mood, lost=False)
             await self._drain()
         await check_end(world)
 
     async def _drain(self) -> None:
-        await self.world.drain(backwards=self.backwards)
+        await self.world.drain(backwards=self._backwards)
         for name in sorted({image.name for image in self.story.images}):
             await check_step(self.world, name, alone=False)
 

@@ -9,13 +9,14 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import asyncpg
 import httpx
 import pytest
-from harness import TOKEN, Server, await_ready, eventually, launch, picture
 
+from harness import TOKEN, Server, await_ready, eventually, launch, picture
 from safelight.infra.postgres import join
 
 UPLOADS, CLIENTS = 200, 8
@@ -30,6 +31,9 @@ class Storm:
         self.acknowledged: dict[str, str] = {}
         self.sent = 0
         self._lock = threading.Lock()
+
+    def has_sent(self, goal: int) -> bool:
+        return self.sent >= goal
 
     def send(self, number: int) -> None:
         content = picture("PNG", (8 + number, 8), "navy")
@@ -76,7 +80,7 @@ def run_storm(data_dir: Path, interrupt: Callable[[Server], Server], times: int)
         futures = [pool.submit(storm.send, number) for number in range(UPLOADS)]
         for interruption in range(times):
             goal = (interruption + 1) * UPLOADS // (times + 2)
-            eventually(lambda goal=goal: storm.sent >= goal, 60)
+            eventually(partial(storm.has_sent, goal), 60)
             time.sleep(random.random() / 5)
             server = interrupt(server)
         for future in futures:

@@ -1,4 +1,5 @@
-"""A desk per test; the process that opens untrusted bytes is shared, since starting it takes time."""
+"""A desk per test. The database and the process that opens untrusted bytes are shared: making them
+would take most of the time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -6,9 +7,36 @@ from pathlib import Path
 
 import pytest
 
+from objects.shared import shared_url
 from safelight.infra.db import Database
 from safelight.sandbox.sandbox import Sandbox
 from submissions.desk import ORG, Desk
+
+__all__ = ["shared_url"]
+
+_EMPTY = """
+DELETE FROM submissions; DELETE FROM approvals; DELETE FROM blocklist;
+DELETE FROM submission_policies; DELETE FROM kv; DELETE FROM jobs; DELETE FROM activity;
+DELETE FROM uploads; DELETE FROM delete_intents; DELETE FROM images; DELETE FROM artifacts;
+DELETE FROM generation_tasks; DELETE FROM generations_inflight;
+DELETE FROM objects; DELETE FROM blob_pins; DELETE FROM blobs; DELETE FROM object_events;
+DELETE FROM object_outbox; DELETE FROM tokens; DELETE FROM sessions; DELETE FROM memberships;
+DELETE FROM users; DELETE FROM organizations;
+"""
+
+
+@pytest.fixture
+async def database(shared_url: str) -> AsyncIterator[Database]:
+    db = await Database.open(shared_url, pool_size=8)
+    await db.execute(_EMPTY)
+    yield db
+    db.terminate()
+
+
+@pytest.fixture
+def database_url(shared_url: str, database: Database) -> str:
+    """For processes of their own; emptied like the rest."""
+    return shared_url
 
 
 @pytest.fixture(scope="session")

@@ -44,7 +44,7 @@ class FixedTools:
     """Models that say what they are told to say, and remember what they were shown."""
 
     score: float = 0.02
-    found: Label = Label("TABBY", 0.9, "fixed")
+    found: Label = field(default_factory=lambda: Label("TABBY", 0.9, "fixed"))
     told: Opinion | None = None
     seen: list[Rendition] = field(default_factory=list)
     trouble: BaseException | None = None
@@ -55,10 +55,10 @@ class FixedTools:
             raise self.trouble
         return self.score
 
-    async def label(self, submission: Submission, rendition: Rendition) -> Label:
+    async def label(self, _: Submission, __: Rendition) -> Label:
         return self.found
 
-    async def opinion(self, submission: Submission, rendition: Rendition) -> Opinion | None:
+    async def opinion(self, _: Submission, __: Rendition) -> Opinion | None:
         return self.told
 
 
@@ -141,9 +141,7 @@ class Desk(World):
         if not rows:
             return None
         job_id, _, organization, payload, claim, attempt = rows[0]
-        return Job(
-            JobId(job_id), self.handlers[kind].kind, organization, payload, claim, attempt
-        )
+        return Job(JobId(job_id), self.handlers[kind].kind, organization, payload, claim, attempt)
 
     async def work(self, kind: str = PROCESS) -> int:
         """Runs what waits, as a worker would; how many."""

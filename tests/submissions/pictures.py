@@ -72,8 +72,8 @@ def png(width: int, height: int, rows: bytes) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-def bomb(side: int = 6000) -> bytes:
-    """A hundred kilobytes that unpack to a hundred megabytes."""
+def bomb(side: int = 5000) -> bytes:
+    """Seventy kilobytes that unpack to seventy megabytes and more."""
     return png(side, side, bytes((1 + 3 * side) * side))
 
 

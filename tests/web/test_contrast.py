@@ -14,6 +14,7 @@ PAIRS = [
     ("accent-ink", "accent"), ("accent-ink", "accent-hover"),
     ("accent-text", "canvas-1"), ("accent-text", "canvas-2"), ("accent-text", "accent-wash"),
     ("problem-text", "problem-wash"), ("good-text", "good-wash"),
+    ("problem-text", "canvas-1"), ("good-text", "canvas-1"), ("ink-3", "canvas-3"),
     ("code-ink", "code-canvas"), ("code-ink-2", "code-head"), ("code-ink-2", "code-canvas"),
 ]  # fmt: skip
 

@@ -359,3 +359,30 @@ async def test_the_pages_are_sound(app: Application) -> None:
             assert 'type="hidden"' in tag or (name and f'for="{name[1]}"' in body), tag
         for tag in re.findall(r"<img[^>]*>", body):
             assert " alt=" in tag
+
+
+async def test_between_stored_and_listed_a_card_is_not_lost(app: Application) -> None:
+    async with browser(app) as client:
+        await post(client, "between.jpg")
+        image_id, checksum = await app.db.fetchval("SELECT (id, checksum) FROM images")
+        await app.db.execute("UPDATE images SET status = 'STORED'")
+        assert states((await client.get(f"{PAGE}/cards?name=between.jpg")).text) == {}
+        await app.db.execute("INSERT INTO blobs (sha256, size) VALUES ($1, 1)", checksum)
+        await app.db.execute(
+            "INSERT INTO objects VALUES ('default/between.jpg', 'default', 'between.jpg', true, $1, 1,"
+            " 'image/jpeg', $2, 'etag', 1)",
+            checksum,
+            {"imageId": image_id},
+        )
+        fragment = (await client.get(f"{PAGE}/cards?name=between.jpg")).text
+        assert states(fragment) == {"between.jpg": "stored"}
+        assert "/content?v=" in fragment
+
+
+async def test_a_delete_before_it_was_stored_is_seen_at_once(app: Application) -> None:
+    async with browser(app) as client:
+        await post(client, "unwanted.jpg")
+        answer = await client.delete("/api/organizations/default/uploads/unwanted.jpg")
+        assert answer.status_code == 202
+        assert states((await client.get(PAGE)).text) == {}
+        assert states((await client.get(f"{PAGE}/cards?name=unwanted.jpg")).text) == {}

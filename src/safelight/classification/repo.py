@@ -83,6 +83,18 @@ async def drop(
     return mine
 
 
+async def keep_hold(connection: Connection, job: Job[Any]) -> bool:
+    """Whether the job is still ours; if so, it stays so until the transaction ends."""
+    return bool(
+        await connection.fetchval(
+            "SELECT true FROM jobs WHERE id = $1 AND claim = $2 AND status = 'running' "
+            "FOR NO KEY UPDATE",
+            job.id,
+            job.claim,
+        )
+    )
+
+
 async def note_failure(
     connection: Connection,
     marker: Marker,

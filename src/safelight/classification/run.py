@@ -18,7 +18,7 @@ from safelight.infra.bus import Bus
 from safelight.infra.clock import Clock, iso
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Dead, Failure, Job, Retry, Verdict
+from safelight.infra.jobs import Dead, Failure, Job, LeaseLost, Retry, Verdict
 from safelight.library.search import words
 from safelight.objects.keys import object_key
 from safelight.objects.store import NoSuchObject, ObjectStore
@@ -105,6 +105,8 @@ class Classification:
             return Dead(error)
         failure = Failure.of(error)
         async with self._db.transaction() as connection:
+            if not await repo.keep_hold(connection, job):
+                raise LeaseLost
             await reach("classification.note")
             told = await self._note(connection, marker, job.attempt, failure, final=False)
             await activity.append(connection, marker.organization, self._clock.now_ms(), *told)

@@ -185,7 +185,9 @@ async def publish(connection: Connection, generation: Generation) -> None:
 async def end_job(connection: Connection, job: Job[Any]) -> bool:
     """Part of the transaction that did the job's work. False: it is somebody else's by now."""
     return bool(
-        await connection.fetchval("SELECT job_finish($1, $2) -- DELETE ", job.id, job.claim)
+        await connection.fetchval(
+            "SELECT job_finish($1::bigint, $2::integer) -- DELETE ", job.id, job.claim
+        )
     )
 
 

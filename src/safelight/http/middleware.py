@@ -128,7 +128,7 @@ class _Exchange:
 
     def _limit(self) -> int | None:
         """Nobody reads a body before the router has chosen, so the route is known."""
-        route = getattr(self._scope.get("route"), "path", self._scope["path"])
+        route: str = getattr(self._scope.get("route"), "path", None) or self._scope["path"]
         return self._body_limits.get(route, JSON_BODY_BYTES)
 
     def _note(self, message: Message) -> None:

@@ -132,9 +132,8 @@ class Queue:
         running: bool = False,
     ) -> bool:
         """Takes a waiting job away. A `running` one goes on, but the fence refuses its end."""
-        statuses = ["queued", "delayed", "running"] if running else ["queued", "delayed"]
         await reach("queue.cancel")
-        return await queue_repo.cancel(connection, kind.name, key, statuses) is not None
+        return await queue_repo.cancel(connection, kind.name, key, running=running) is not None
 
     async def reschedule(
         self,

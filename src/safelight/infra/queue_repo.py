@@ -1,5 +1,5 @@
-"""The statements on the job tables, beside the SQL functions of migration 0003. Everything after a
-claim is fenced on (id, claim) of a running row: zero rows mean "no longer mine"."""
+"""The statements on the job tables; the hot ones are functions of migration 0003. Everything after
+a claim is fenced on the (id, claim) of a leased row: no row means "no longer mine"."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,16 +86,8 @@ async def tend(
 
 
 async def renew(db: Db, jobs: Sequence[Job[Any]], lease: timedelta) -> None:
-    """Rows that are locked are being ended this very moment; waiting for them would delay the
-    others."""
     await db.execute(
-        """
-        UPDATE jobs SET lease_until = clock_timestamp() + $3 WHERE id = ANY (ARRAY(
-            SELECT jobs.id FROM unnest($1::bigint[], $2::integer[]) AS held(id, claim)
-            JOIN jobs ON jobs.id = held.id AND jobs.claim = held.claim AND status = 'running'
-            FOR NO KEY UPDATE OF jobs SKIP LOCKED
-        ))
-        """,
+        "SELECT job_renew($1, $2, $3)",
         [job.id for job in jobs],
         [job.claim for job in jobs],
         lease,
@@ -105,11 +97,7 @@ async def renew(db: Db, jobs: Sequence[Job[Any]], lease: timedelta) -> None:
 async def finish(db: Db, jobs: Sequence[Job[Any]]) -> set[int]:
     """Ends jobs; returns those that were still ours."""
     rows = await db.fetch(
-        """
-        DELETE FROM jobs USING unnest($1::bigint[], $2::integer[]) AS held(id, claim)
-        WHERE jobs.id = held.id AND jobs.claim = held.claim AND status = 'running'
-        RETURNING jobs.id
-        """,
+        "SELECT job_finish_all($1, $2) AS id",
         [job.id for job in jobs],
         [job.claim for job in jobs],
     )
@@ -117,24 +105,9 @@ async def finish(db: Db, jobs: Sequence[Job[Any]]) -> set[int]:
 
 
 async def put_back(db: Db, jobs: Sequence[tuple[Job[Any], Again]]) -> set[int]:
-    """Queues jobs again; returns those that were still ours. One that was given back without a
-    failure keeps its place and has its attempt refunded."""
+    """Queues jobs again; returns those that were still ours."""
     rows = await db.fetch(
-        """
-        UPDATE jobs SET
-            status = CASE WHEN again.after > 0 THEN 'delayed' ELSE 'queued' END,
-            run_at = CASE WHEN again.after > 0
-                          THEN clock_timestamp() + make_interval(secs => again.after)
-                          ELSE run_at END,
-            attempts = attempts - (again.code IS NULL)::integer,
-            error = CASE WHEN again.code IS NULL THEN error
-                    ELSE jsonb_build_object('code', again.code, 'message', again.message) END,
-            owner = NULL, lease_until = NULL
-        FROM unnest($1::bigint[], $2::integer[], $3::float8[], $4::text[], $5::text[])
-             AS again(id, claim, after, code, message)
-        WHERE jobs.id = again.id AND jobs.claim = again.claim AND status = 'running'
-        RETURNING jobs.id
-        """,
+        "SELECT job_put_back($1, $2, $3, $4, $5) AS id",
         [job.id for job, _ in jobs],
         [job.claim for job, _ in jobs],
         [again.after for _, again in jobs],
@@ -161,7 +134,7 @@ async def bury(db: Connection, job: Job[Any], failure: Failure) -> bool:
         """
         UPDATE jobs SET status = 'dead', died_at = now(), attempts = $3, owner = NULL,
                         lease_until = NULL, error = $4
-        WHERE id = $1 AND claim = $2 AND status = 'running' RETURNING true
+        WHERE id = $1 AND claim = $2 AND lease_until IS NOT NULL RETURNING true
         """,
         job.id,
         job.claim,
@@ -171,16 +144,8 @@ async def bury(db: Connection, job: Job[Any], failure: Failure) -> bool:
     return bool(buried)
 
 
-async def cancel(db: Db, kind: str, key: str, statuses: Sequence[str]) -> int | None:
-    job_id: int | None = await db.fetchval(
-        """
-        DELETE FROM jobs WHERE kind = $1 AND key = $2 AND status <> 'dead' AND status = ANY ($3)
-        RETURNING id
-        """,
-        kind,
-        key,
-        statuses,
-    )
+async def cancel(db: Db, kind: str, key: str, *, running: bool) -> int | None:
+    job_id: int | None = await db.fetchval("SELECT job_cancel($1, $2, $3)", kind, key, running)
     return job_id
 
 
@@ -189,11 +154,8 @@ async def reschedule(
 ) -> int | None:
     job_id: int | None = await db.fetchval(
         """
-        UPDATE jobs SET run_at = moment.at,
-            status = CASE WHEN moment.at > clock_timestamp() THEN 'delayed' ELSE 'queued' END
-        FROM (SELECT coalesce($3, clock_timestamp() + make_interval(secs => $4)) AS at) AS moment
-        WHERE kind = $1 AND key = $2 AND status <> 'dead' AND status IN ('queued', 'delayed')
-        RETURNING id
+        SELECT job_reschedule($1, $2,
+            coalesce($3, clock_timestamp() + make_interval(secs => $4), now()))
         """,
         kind,
         key,

@@ -32,6 +32,7 @@ from safelight.library.order import (
     WriteMarker,
     decide_create,
     decide_delete,
+    delete_is_doubtful,
 )
 from safelight.library.repo import Present
 from safelight.library.search import words
@@ -91,11 +92,14 @@ class Projection:
         organization, name = split_key(event.key)
         async with self._db.transaction() as connection:
             found = await repo.look(connection, organization, name)
+            stamp = Stamp.of(event)
+            # Of a bucket that tells by itself the index knows only what we did to it.
+            trusted = not self._telling or delete_is_doubtful(found.entry, stamp)
             decision = decide_delete(
                 found.entry,
                 found.tombstone,
-                Stamp.of(event),
-                found.present.now if found.present else None,
+                stamp,
+                found.present.now if found.present and trusted else None,
                 built_in=not self._telling,
             )
             if isinstance(decision, Skip):

@@ -21,10 +21,13 @@ CREATE TABLE jobs (
     owner        text,
     error        jsonb,                               -- {code, message} of the last failure
     created_at   timestamptz NOT NULL DEFAULT now(),
-    died_at      timestamptz
+    died_at      timestamptz,
+    CHECK ((status = 'running') = (lease_until IS NOT NULL)),
+    CHECK ((status = 'running') = (owner IS NOT NULL)),
+    CHECK ((status = 'dead') = (died_at IS NOT NULL))
 ) WITH (
     fillfactor = 70,
-    -- Rows live for milliseconds; a fixed threshold keeps the table as small as its backlog.
+    -- Most rows live for milliseconds; frequent vacuuming keeps the table as small as its backlog.
     autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
     autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 2000
 );
@@ -85,12 +88,95 @@ BEGIN
 END
 $$;
 
+-- The functions below keep one plan per connection. It may be made while the table is empty and used
+-- when it is not, so plans that only suit a small table are forbidden, and everything after a claim
+-- is fenced on (id, claim, lease_until IS NOT NULL), which only the primary key can serve.
+
 -- Ends a job inside the handler's own last statement. False: it is no longer the caller's, and
 -- whatever hangs on this answer must not be written.
-CREATE FUNCTION job_finish(p_id bigint, p_claim integer) RETURNS boolean LANGUAGE plpgsql AS $$
+CREATE FUNCTION job_finish(p_id bigint, p_claim integer) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
-    DELETE FROM jobs WHERE id = p_id AND claim = p_claim AND status = 'running';
+    DELETE FROM jobs WHERE id = p_id AND claim = p_claim AND lease_until IS NOT NULL;
     RETURN FOUND;
+END
+$$;
+
+-- The same for many; answers those that were the caller's.
+CREATE FUNCTION job_finish_all(p_ids bigint[], p_claims integer[]) RETURNS SETOF bigint
+LANGUAGE plpgsql AS $$
+BEGIN
+    FOR i IN 1 .. cardinality(p_ids) LOOP
+        IF job_finish(p_ids[i], p_claims[i]) THEN
+            RETURN NEXT p_ids[i];
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Queues jobs again after some seconds; answers those that were the caller's. One without an error
+-- code did not fail: it keeps its place and has its attempt refunded.
+CREATE FUNCTION job_put_back(
+    p_ids bigint[], p_claims integer[], p_after double precision[], p_codes text[], p_messages text[]
+) RETURNS SETOF bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    FOR i IN 1 .. cardinality(p_ids) LOOP
+        UPDATE jobs SET
+            status = CASE WHEN p_after[i] > 0 THEN 'delayed' ELSE 'queued' END,
+            run_at = CASE WHEN p_after[i] > 0
+                          THEN clock_timestamp() + make_interval(secs => p_after[i])
+                          ELSE run_at END,
+            attempts = attempts - (p_codes[i] IS NULL)::integer,
+            error = CASE WHEN p_codes[i] IS NULL THEN error
+                    ELSE jsonb_build_object('code', p_codes[i], 'message', p_messages[i]) END,
+            owner = NULL, lease_until = NULL
+        WHERE id = p_ids[i] AND claim = p_claims[i] AND lease_until IS NOT NULL;
+        IF FOUND THEN
+            RETURN NEXT p_ids[i];
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Rows that are locked are being ended this very moment; waiting for them would delay the others.
+CREATE FUNCTION job_renew(p_ids bigint[], p_claims integer[], p_lease interval) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    FOR i IN 1 .. cardinality(p_ids) LOOP
+        PERFORM FROM jobs
+        WHERE id = p_ids[i] AND claim = p_claims[i] AND lease_until IS NOT NULL
+        FOR NO KEY UPDATE SKIP LOCKED;
+        IF FOUND THEN
+            UPDATE jobs SET lease_until = clock_timestamp() + p_lease WHERE id = p_ids[i];
+        END IF;
+    END LOOP;
+END
+$$;
+
+-- Takes a waiting job away, or also a running one, whose end is then refused. Answers its id.
+CREATE FUNCTION job_cancel(p_kind text, p_key text, p_running boolean) RETURNS bigint
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    gone bigint;
+BEGIN
+    DELETE FROM jobs WHERE kind = p_kind AND key = p_key AND status <> 'dead'
+                       AND (p_running OR lease_until IS NULL)
+    RETURNING id INTO gone;
+    RETURN gone;
+END
+$$;
+
+-- Moves a waiting job to another time. Answers its id.
+CREATE FUNCTION job_reschedule(p_kind text, p_key text, p_run_at timestamptz) RETURNS bigint
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    moved bigint;
+BEGIN
+    UPDATE jobs SET run_at = p_run_at,
+                    status = CASE WHEN p_run_at > clock_timestamp() THEN 'delayed' ELSE 'queued' END
+    WHERE kind = p_kind AND key = p_key AND status <> 'dead' AND lease_until IS NULL
+    RETURNING id INTO moved;
+    RETURN moved;
 END
 $$;
 
@@ -134,12 +220,12 @@ CREATE FUNCTION job_claim(
 ) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
-    home    text;
-    free    integer;
-    level   integer;
-    orgs    text[];
-    share   integer;
-    taken   integer;
+    home  text;
+    free  integer;
+    level integer;
+    orgs  text[];
+    share integer;
+    taken integer;
 BEGIN
     FOR i IN 1 .. cardinality(p_kinds) LOOP
         free := p_slots[i];
@@ -217,14 +303,5 @@ BEGIN
         (SELECT min(lease_until) FROM jobs WHERE status = 'running'),
         (SELECT min(next_at) FROM job_schedules WHERE name = ANY (p_schedules))
     ) - clock_timestamp());
-END
-$$;
-
--- Takes a job away wherever it stands, dead letters apart. One that runs goes on, but the fence
--- refuses its end.
-CREATE FUNCTION job_cancel(p_kind text, p_key text) RETURNS boolean LANGUAGE plpgsql AS $$
-BEGIN
-    DELETE FROM jobs WHERE kind = p_kind AND key = p_key AND status <> 'dead';
-    RETURN FOUND;
 END
 $$;

@@ -69,7 +69,8 @@ CREATE TABLE rejected_notices (
 );
 
 -- Everything a decision about one name looks at, read after its lock was taken: each statement in
--- here sees what was committed before it, which a single SELECT with the lock in it would not.
+-- here sees what was committed before it, which a single SELECT with the lock in it would not. A run
+-- that is said to be under way counts only if the queue knows its job.
 CREATE FUNCTION library_look(
     p_organization text, p_name text,
     OUT upload uploads, OUT tombstone tombstones, OUT object objects, OUT run_status text
@@ -80,9 +81,13 @@ BEGIN
     SELECT * INTO upload FROM uploads WHERE organization = p_organization AND name = p_name;
     SELECT * INTO tombstone FROM tombstones WHERE organization = p_organization AND name = p_name;
     SELECT * INTO object FROM objects WHERE key = p_organization || '/' || p_name AND present;
-    SELECT status INTO run_status FROM classification_runs
+    -- One statement: the end of a run and of its job are seen together or not at all.
+    SELECT status INTO run_status FROM classification_runs AS noted
     WHERE organization = p_organization AND name = p_name
-      AND idempotency_key = upload.idempotency_key AND run = upload.run;
+      AND idempotency_key = upload.idempotency_key AND run = upload.run
+      AND (noted.status NOT IN ('pending', 'running') OR EXISTS (
+          SELECT FROM jobs WHERE kind = 'classification.run' AND jobs.status <> 'dead'
+            AND key = classification_key(p_organization, p_name, noted.idempotency_key)));
 END
 $$;
 
@@ -170,10 +175,12 @@ LANGUAGE plpgsql AS $$
 DECLARE
     marker text;
 BEGIN
-    DELETE FROM uploads WHERE organization = p_organization AND name = p_name
-    RETURNING idempotency_key INTO marker;
-    IF marker IS NOT NULL THEN
+    -- The job before the row, as in classification_apply: the two cannot wait for each other.
+    SELECT idempotency_key INTO marker FROM uploads
+    WHERE organization = p_organization AND name = p_name;
+    IF FOUND THEN
         PERFORM classification_stop(p_organization, p_name, marker, p_now);
+        DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
     END IF;
     INSERT INTO tombstones (organization, name, event_time, sequencer, source, buried_at)
     VALUES (p_organization, p_name, p_event_time, p_sequencer, p_source, p_now)

@@ -66,8 +66,11 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$ SELECT bit_count((p_one # p_other)::b
 
 -- Whether the queue has a job of this kind and key that will run, runs, or waits for its time.
 CREATE FUNCTION job_lives(p_kind text, p_key text) RETURNS boolean
-LANGUAGE sql STABLE AS $$
-    SELECT EXISTS (SELECT FROM jobs WHERE kind = p_kind AND key = p_key AND status <> 'dead')
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM jobs WHERE kind = p_kind AND key = p_key AND status <> 'dead';
+    RETURN FOUND;
+END
 $$;
 
 -- Gives the bytes of an object a second key of ours, so that they outlast it. Answers their

@@ -9,6 +9,7 @@ Guarantees
 Gap: `SIGKILL` from outside (an out-of-memory killer) is told as it is; why, nobody knows.
 """
 
+import ctypes
 import gc
 import importlib
 import os
@@ -29,6 +30,8 @@ Task = Callable[[bytes, dict[str, Any]], Answer]
 Tasks = Mapping[str, Task]
 
 _FAILED = 70
+_PR_SET_PDEATHSIG = 1
+_PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 _KIB = 1024
 
 
@@ -103,6 +106,7 @@ class Server:
             others = [child.connection for child in self._children.values()]
             for end in (self._control, self._deaths, self._bell, *others):
                 end.close()
+            _die_with_parent()
             self._limits.apply()
             perform(connection, self._tasks)
         except BaseException:  # noqa: BLE001 - no line of the server may run in a child
@@ -139,6 +143,12 @@ class Server:
             pass  # the asker hung up
         finally:
             child.connection.close()
+
+
+def _die_with_parent() -> None:
+    """Linux alone can promise that a child does not outlive a server that was killed."""
+    if _PRCTL is not None:
+        _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def perform(connection: socket.socket, tasks: Tasks) -> None:

@@ -126,7 +126,9 @@ async def move(
 
 
 async def finish_job(connection: Connection, job_id: int, claim: int) -> bool:
-    mine: bool = await connection.fetchval("SELECT job_finish($1, $2) -- DELETE ", job_id, claim)
+    mine: bool = await connection.fetchval(
+        "SELECT job_finish($1::bigint, $2::integer) -- DELETE ", job_id, claim
+    )
     return mine
 
 

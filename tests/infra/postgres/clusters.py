@@ -103,7 +103,7 @@ def cluster_of(data_dir: Path) -> Path:
 
 async def reached(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - processes send no events
+        while not condition():
             await asyncio.sleep(0.01)
 
 

@@ -91,11 +91,12 @@ class QueueMachine(RuleBasedStateMachine):
         assert self.starts[job.id] <= ATTEMPTS, "started beyond its budget"
 
     @precondition(lambda self: self.claims)
-    @rule(data=st.data(), action=st.sampled_from(AFTER_A_CLAIM))
-    def act(self, data: st.DataObject, action: str) -> None:
-        """Somebody acts on any claim ever made, rather on a living job's, in time or too late."""
+    @rule(data=st.data(), action=st.sampled_from(AFTER_A_CLAIM), late=st.booleans())
+    def act(self, data: st.DataObject, action: str, late: bool) -> None:
+        """Somebody acts on any claim ever made; late, rather on one that was taken over."""
         living = [job for job in self.claims if job.id in self.alive]
-        job = data.draw(st.sampled_from(living or self.claims))
+        taken_over = [job for job in living if self.holder.get(job.id, job.claim) != job.claim]
+        job = data.draw(st.sampled_from((late and taken_over) or living or self.claims))
         mine = self.holder.get(job.id) == job.claim
         if action.startswith("finish"):
             self.finish(job, mine, inside=action.endswith("inside"))
@@ -157,8 +158,9 @@ class QueueMachine(RuleBasedStateMachine):
             self.redrive(job) if action == "redrive" else self.discard(job)
 
     def cancel(self, key: str, *, running: bool) -> None:
-        statuses = ["queued", "delayed", "running"] if running else ["queued", "delayed"]
-        job = self.do(queue_repo.cancel(self.connection, KIND.name, key, statuses))
+        held = [job for job, its_key in self.alive.items() if its_key == key and job in self.holder]
+        job = self.do(queue_repo.cancel(self.connection, KIND.name, key, running=running))
+        assert job is None or running or job not in held, "a running job was taken away"
         if job is not None:
             assert self.alive.pop(job) == key
             self.holder.pop(job, None)

@@ -14,6 +14,7 @@ from infra.queue.machine import QueueMachine, connect
 FUNCTIONS = {
     "job_enqueue": "job_enqueue(text,text,jsonb,text,text,integer,timestamptz,text,interval)",
     "job_finish": "job_finish(bigint,integer)",
+    "job_put_back": "job_put_back(bigint[],integer[],float8[],text[],text[])",
     "job_claim": "job_claim(text[],integer[],text[],text,text,interval)",
     "job_tend": "job_tend(text[],text,text[])",
 }
@@ -48,7 +49,8 @@ def test_nothing_is_lost_doubled_or_waiting_for_ever(machine: type[QueueMachine]
 # Which function, what it loses, what stands there instead.
 GUARDS = {
     "fence": ("job_finish", "AND claim = p_claim", ""),
-    "fence on expired leases": ("job_finish", "AND status = 'running'", ""),
+    "fence on expired leases": ("job_finish", "AND lease_until IS NOT NULL", ""),
+    "fence of retries": ("job_put_back", "AND claim = p_claims[i]", ""),
     "new claim": ("job_claim", "claim = jobs.claim + 1", "claim = jobs.claim"),
     "attempt at claim": ("job_claim", "attempts = jobs.attempts + 1", "attempts = jobs.attempts"),
     "dedupe skip": (
@@ -59,7 +61,7 @@ GUARDS = {
     "takeover": ("job_tend", "status = 'running' AND", "false AND"),
     "alarms": ("job_tend", "status = 'delayed' AND", "false AND"),
 }
-STATEMENT_GUARDS = ("AND jobs.claim = held.claim", "AND jobs.claim = again.claim", "AND claim = $2")
+STATEMENT_GUARDS = {"AND claim = $2": "AND $2::integer IS NOT NULL"}  # burying
 
 
 def survives(machine: type[QueueMachine]) -> bool:
@@ -85,19 +87,19 @@ def test_each_guard_in_the_database_is_missed_when_gone(machine: type[QueueMachi
 class Stripped:
     """A connection whose statements have lost a guard on the way."""
 
-    def __init__(self, connection: Any, guard: str) -> None:
+    def __init__(self, connection: Any, guard: str, without: str) -> None:
         self._connection = connection
-        self._guard = guard
+        self._change = (guard, without)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._connection, name)
-        return lambda sql, *values: method(sql.replace(self._guard, ""), *values)
+        return lambda sql, *values: method(sql.replace(*self._change), *values)
 
 
 def test_each_guard_in_a_statement_is_missed_when_gone(
     machine: type[QueueMachine], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = machine.connection
-    for guard in STATEMENT_GUARDS:
-        monkeypatch.setattr(machine, "connection", Stripped(whole, guard))
+    for guard, without in STATEMENT_GUARDS.items():
+        monkeypatch.setattr(machine, "connection", Stripped(whole, guard, without))
         assert not survives(machine), f"nobody misses the guard: {guard}"

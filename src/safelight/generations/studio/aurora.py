@@ -78,7 +78,7 @@ class NorthernLights:
         count = int((26 if stage.reading.has("forest") else 12) * canvas.aspect)
         trees = land.spruces(layer, stage.rng("near"), edge, count=count, low=0.10, high=0.36)
         layer.lay(trees, self._light.shadow * np.float32(0.42))
-        if stage.chance("cabin") < 0.55:
+        if stage.happens("cabin", 0.55):
             self._cabin(layer, edge)
         layer.lay(canvas.below(edge), body.astype(np.float32))
         return layer
@@ -89,8 +89,10 @@ class NorthernLights:
         foot = float(edge[layer.column(x)]) + 0.01
         wall: Points = [(x - 0.05, foot), (x - 0.05, foot - 0.05), (x, foot - 0.085),
                         (x + 0.05, foot - 0.05), (x + 0.05, foot)]  # fmt: skip
-        roof: Points = [(x - 0.066, foot - 0.043), (x, foot - 0.098), (x + 0.066, foot - 0.043),
-                        (x + 0.06, foot - 0.037), (x, foot - 0.084), (x - 0.06, foot - 0.037)]  # fmt: skip
+        eaves, ridge = foot - 0.043, foot - 0.098
+        roof: Points = [(x - 0.066, eaves), (x, ridge), (x + 0.066, eaves),
+                        (x + 0.06, eaves + 0.006), (x, ridge + 0.014),
+                        (x - 0.06, eaves + 0.006)]  # fmt: skip
         layer.lay(layer.shape(wall), rgb("#0d0b12"))
         layer.lay(layer.shape(roof), mix(rgb("#b8c8e0"), self._tint, 0.4) * np.float32(0.32))
         panes = [_pane(x - 0.022, foot - 0.014), _pane(x + 0.008, foot - 0.014)]
@@ -100,7 +102,8 @@ class NorthernLights:
 
 
 def _pane(left: float, bottom: float) -> Points:
-    return [(left, bottom), (left, bottom - 0.019), (left + 0.014, bottom - 0.019), (left + 0.014, bottom)]
+    right, top = left + 0.014, bottom - 0.019
+    return [(left, bottom), (left, top), (right, top), (right, bottom)]
 
 
 def _tinted(light: Light, tint: Floats) -> Light:

@@ -8,8 +8,8 @@ from safelight.generations.studio import sky
 from safelight.generations.studio.canvas import Canvas, Layer, Points, blurred
 from safelight.generations.studio.colour import Floats, mix, rgb
 from safelight.generations.studio.flora import FLOWERS, Part, blades, stem, toned
-from safelight.generations.studio.light import Light, light_of
-from safelight.generations.studio.noise import Random, field, line, smooth
+from safelight.generations.studio.light import light_of
+from safelight.generations.studio.noise import Random, field, happens, line, smooth
 from safelight.generations.studio.scene import Stage
 
 _POWER = {"day": 1.05, "dawn": 0.95, "dusk": 0.85, "night": 0.32}
@@ -33,7 +33,7 @@ _ROWS = (
     Row(0.74, 0.014, 0.07, 90, 420, 3.0, 0.35),
     Row(0.86, 0.024, 0.15, 46, 330, 1.2, 0.6),
     Row(1.02, 0.047, 0.36, 15, 240, 0.0, 1.0),
-    Row(1.20, 0.10, 0.38, 5, 60, 9.0, 0.8),
+    Row(1.22, 0.085, 0.32, 4, 60, 14.0, 0.75),
 )
 
 
@@ -56,8 +56,8 @@ class Meadow:
         if light.is_dark:
             sky.stars(canvas, self._stage.rng("stars"), self._horizon, 0.8, t)
             sky.moon(canvas, light, self._stage.rng("moon"))
-        else:
-            sky.sun(canvas, light, 0.05)
+        elif light.hour != "day":
+            sky.sun(canvas, light)
         self._clouds.paint(canvas, light, t)
         canvas.put(self._hills)
         for at, layer in enumerate(self._rows):
@@ -105,21 +105,33 @@ class Meadow:
         half = layer.aspect / 2 + row.size
         stems: list[Points] = []
         heads: dict[tuple[str, str], list[list[Part]]] = {}
-        for x in np.sort(rng.uniform(-half, half, int(row.flowers * max(layer.aspect, 0.6)))).tolist():
+        for x in np.sort(
+            rng.uniform(-half, half, int(row.flowers * max(layer.aspect, 0.6)))
+        ).tolist():
             size = row.size * float(rng.uniform(0.7, 1.2))
             top = row.foot - row.tall * float(rng.uniform(0.75, 1.25))
-            stems.append(stem(x, top, row.foot, float(rng.normal(0, 0.35)) * row.tall, size * 0.045))
-            name = self._kinds[0 if rng.random() < 0.75 else -1]
+            stems.append(
+                stem(x, top, row.foot, float(rng.normal(0, 0.35)) * row.tall, size * 0.045)
+            )
+            name = self._kinds[0 if happens(rng, 0.75) else -1]
             draw, colours, _ = FLOWERS[name]
             code = self._colour(rng, colours)
             heads.setdefault((name, code), []).append(draw(x, top, size, rng))
-        green = mix(rgb("#3f6b2a"), self._light.haze, 0.4 * (1 - row.near)) * np.float32(power * 0.6)
+        green = mix(rgb("#3f6b2a"), self._light.haze, 0.4 * (1 - row.near)) * np.float32(
+            power * 0.6
+        )
         layer.lay(layer.shape(*stems), green)
         for (name, code), flowers in heads.items():
             self._heads(layer, name, rgb(code), flowers, row, power)
 
     def _heads(
-        self, layer: Layer, name: str, colour: Floats, flowers: list[list[Part]], row: Row, power: float
+        self,
+        layer: Layer,
+        name: str,
+        colour: Floats,
+        flowers: list[list[Part]],
+        row: Row,
+        power: float,
     ) -> None:
         """Part by part over all flowers of a colour: a few masks instead of one each."""
         middle = rgb(FLOWERS[name][2])
@@ -131,7 +143,7 @@ class Meadow:
 
     def _colour(self, rng: Random, colours: tuple[str, ...]) -> str:
         named = self._stage.reading.colours
-        wanted = named if named else colours
+        wanted = named or colours
         return wanted[int(rng.integers(len(wanted)))]
 
     def _haze(self, canvas: Canvas, row: Row) -> None:
@@ -143,12 +155,16 @@ class Meadow:
         """Pollen in the light, drifting; at night, fireflies."""
         rng = self._stage.rng("motes")
         count = 70
-        x = rng.uniform(-0.5, 0.5, count) * canvas.aspect + 0.012 * np.sin(t + rng.uniform(0, 6, count))
+        x = rng.uniform(-0.5, 0.5, count) * canvas.aspect + 0.012 * np.sin(
+            t + rng.uniform(0, 6, count)
+        )
         y = rng.uniform(0.35, 0.97, count) - 0.01 * t * rng.random(count)
         sizes = (0.0012 + 0.003 * rng.random(count) ** 3).tolist()
         spots = canvas.spots(list(zip(x.tolist(), y.tolist(), strict=True)), sizes)
         soft = blurred(spots, canvas.height / 300)
-        colour = rgb("#d9ff8a") if self._light.is_dark else mix(self._light.glow, rgb("#ffffff"), 0.4)
+        colour = (
+            rgb("#d9ff8a") if self._light.is_dark else mix(self._light.glow, rgb("#ffffff"), 0.4)
+        )
         canvas.light(soft * np.float32(0.9 if self._light.is_dark else 0.5), colour)
 
 
@@ -171,5 +187,3 @@ def _blurred_layer(layer: Layer, radius: float) -> Layer:
         layer.image = np.maximum(blurred(layer.image, radius), 0)
         layer.cover = np.clip(blurred(layer.cover, radius), 0, 1)
     return layer
-
-

@@ -44,15 +44,25 @@ class Lighthouse:
         gallery = _box(x, top - tall * 0.005, tall * 0.098, tall * 0.028)
         rail = [_box(x + tall * at, top - tall * 0.045, tall * 0.004, tall * 0.055)
                 for at in np.linspace(-0.088, 0.088, 9)]  # fmt: skip
-        canvas.lay(canvas.shape(gallery, *rail, _box(x, top - tall * 0.07, tall * 0.09, tall * 0.007)), dark)
+        canvas.lay(
+            canvas.shape(gallery, *rail, _box(x, top - tall * 0.07, tall * 0.09, tall * 0.007)),
+            dark,
+        )
         room = _box(x, top - tall * 0.075, tall * 0.05, tall * 0.105)
         lamp = rgb("#ffe7ad") * np.float32(1.9 if light.hour != "day" else 1.0)
         canvas.lay(canvas.shape(room), lamp)
         frame = [_box(x + tall * at, top - tall * 0.075, tall * 0.0045, tall * 0.105)
                  for at in (-0.048, -0.017, 0.017, 0.048)]  # fmt: skip
         crown = top - tall * 0.127
-        roof: Points = [(x - tall * 0.07, crown), (x, crown - tall * 0.075), (x + tall * 0.07, crown)]
-        canvas.lay(canvas.shape(*frame, roof, _box(x, crown - tall * 0.085, tall * 0.004, tall * 0.05)), dark)
+        roof: Points = [
+            (x - tall * 0.07, crown),
+            (x, crown - tall * 0.075),
+            (x + tall * 0.07, crown),
+        ]
+        canvas.lay(
+            canvas.shape(*frame, roof, _box(x, crown - tall * 0.085, tall * 0.004, tall * 0.05)),
+            dark,
+        )
 
     def shine(self, canvas: Canvas, light: Light, t: float) -> None:
         """The glow, and the beams where it is dark enough to see them."""
@@ -75,9 +85,22 @@ class Lighthouse:
 
 def boat(canvas: Canvas, light: Light, x: float, y: float, size: float) -> None:
     """A small sailing boat, dark against the light."""
-    hull: Points = [(x - size, y), (x + size * 1.05, y), (x + size * 0.7, y + size * 0.3), (x - size * 0.75, y + size * 0.3)]
-    main: Points = [(x + size * 0.08, y - size * 0.1), (x + size * 0.08, y - size * 2.3), (x + size * 0.95, y - size * 0.1)]
-    jib: Points = [(x - size * 0.04, y - size * 0.1), (x - size * 0.04, y - size * 1.9), (x - size * 0.8, y - size * 0.1)]
+    hull: Points = [
+        (x - size, y),
+        (x + size * 1.05, y),
+        (x + size * 0.7, y + size * 0.3),
+        (x - size * 0.75, y + size * 0.3),
+    ]
+    main: Points = [
+        (x + size * 0.08, y - size * 0.1),
+        (x + size * 0.08, y - size * 2.3),
+        (x + size * 0.95, y - size * 0.1),
+    ]
+    jib: Points = [
+        (x - size * 0.04, y - size * 0.1),
+        (x - size * 0.04, y - size * 1.9),
+        (x - size * 0.8, y - size * 0.1),
+    ]
     canvas.lay(canvas.shape(hull), mix(light.shadow, light.haze, 0.08))
     sail = mix(rgb("#f6efe2"), light.haze, 0.4) * np.float32(0.25 if light.is_dark else 0.75)
     canvas.lay(canvas.shape(main, jib), sail.astype(np.float32))
@@ -99,4 +122,9 @@ def birds(canvas: Canvas, light: Light, rng: Random, t: float) -> None:
 
 
 def _box(x: float, bottom: float, half: float, tall: float) -> Points:
-    return [(x - half, bottom), (x - half, bottom - tall), (x + half, bottom - tall), (x + half, bottom)]
+    return [
+        (x - half, bottom),
+        (x - half, bottom - tall),
+        (x + half, bottom - tall),
+        (x + half, bottom),
+    ]

@@ -1,13 +1,19 @@
 """A picture in the making, in linear light. Places are in heights: y from 0 (top) to 1, x from the
 middle, so that a scene looks the same at any size."""
 
+from collections.abc import Callable
+
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
 from safelight.generations.studio.colour import Floats
 
-_FINE = 4  # shapes are drawn this much larger and then shrunk
+_FINE = 3  # shapes are drawn this much larger and then shrunk
 Points = list[tuple[float, float]]
+Places = NDArray[np.float64]
+Draw = Callable[[ImageDraw.ImageDraw, float, float], None]
+Box = tuple[slice, slice]
 
 
 class Canvas:
@@ -29,7 +35,9 @@ class Canvas:
 
     def lay(self, mask: Floats, colour: Floats) -> None:
         """Covers with a colour, or with a picture, where the mask says so."""
-        self.image += mask[..., None] * (colour - self.image)
+        box = _box_of(mask)
+        part = self.image[box]
+        part += mask[box][..., None] * (_part_of(colour, box) - part)
 
     def light(self, mask: Floats, colour: Floats) -> None:
         """Adds light."""
@@ -45,7 +53,8 @@ class Canvas:
 
     def disc(self, x: float, y: float, radius: float) -> Floats:
         away = (np.float32(radius) - self.distance(x, y)) / np.float32(self.pixel)
-        return np.clip(away + 0.5, 0, 1)
+        inside: Floats = np.clip(away + 0.5, 0, 1)
+        return inside
 
     def below(self, edge: Floats) -> Floats:
         """Everything under a line given as a height per column, its edge smooth."""
@@ -53,29 +62,48 @@ class Canvas:
 
     def shape(self, *polygons: Points) -> Floats:
         """The inside of polygons, edges smooth."""
-        mask = Image.new("L", (self.width * _FINE, self.height * _FINE))
-        draw = ImageDraw.Draw(mask)
-        for points in polygons:
-            draw.polygon([self._fine(x, y) for x, y in points], fill=255)
-        small = mask.resize((self.width, self.height), Image.Resampling.BOX)
-        return np.asarray(small, np.float32) / 255
+
+        def draw(pen: ImageDraw.ImageDraw, left: float, top: float) -> None:
+            for points in polygons:
+                pen.polygon([self._fine(x, y, left, top) for x, y in points], fill=255)
+
+        places = np.array([place for points in polygons for place in points])
+        return self._drawn(places, 0.0, draw)
 
     def spots(self, places: Points, sizes: list[float]) -> Floats:
         """Filled circles."""
-        mask = Image.new("L", (self.width * _FINE, self.height * _FINE))
-        draw = ImageDraw.Draw(mask)
-        for (x, y), size in zip(places, sizes, strict=True):
-            (left, top), reach = self._fine(x, y), size * self.height * _FINE
-            draw.ellipse((left - reach, top - reach, left + reach, top + reach), fill=255)
-        small = mask.resize((self.width, self.height), Image.Resampling.BOX)
-        return np.asarray(small, np.float32) / 255
+
+        def draw(pen: ImageDraw.ImageDraw, left: float, top: float) -> None:
+            for (x, y), size in zip(places, sizes, strict=True):
+                (across, down), reach = self._fine(x, y, left, top), size * self.height * _FINE
+                pen.ellipse((across - reach, down - reach, across + reach, down + reach), fill=255)
+
+        return self._drawn(np.array(places), max(sizes), draw)
+
+    def _drawn(self, places: Places, margin: float, draw: Draw) -> Floats:
+        """Only the part that the shapes can touch is drawn, large, and shrunk."""
+        mask = np.zeros((self.height, self.width), np.float32)
+        low = (places.min(axis=0) - margin + (self.aspect / 2, 0)) * self.height - 2
+        high = (places.max(axis=0) + margin + (self.aspect / 2, 0)) * self.height + 2
+        left, top = np.clip(low, 0, (self.width, self.height)).astype(int)
+        right, bottom = np.clip(np.ceil(high), 0, (self.width, self.height)).astype(int)
+        if right <= left or bottom <= top:
+            return mask
+        size = (int(right - left), int(bottom - top))
+        sheet = Image.new("L", (size[0] * _FINE, size[1] * _FINE))
+        draw(ImageDraw.Draw(sheet), float(left), float(top))
+        small = np.asarray(sheet.reduce(_FINE), np.float32) / 255
+        mask[top:bottom, left:right] = small
+        return mask
 
     def column(self, x: float) -> int:
         """The pixel column of a place."""
         return int(np.clip((x + self.aspect / 2) * self.height, 0, self.width - 1))
 
-    def _fine(self, x: float, y: float) -> tuple[float, float]:
-        return (x + self.aspect / 2) * self.height * _FINE, y * self.height * _FINE
+    def _fine(self, x: float, y: float, left: float, top: float) -> tuple[float, float]:
+        """A place on the sheet whose corner is the pixel `left`, `top`."""
+        across = (x + self.aspect / 2) * self.height - left
+        return across * _FINE, (y * self.height - top) * _FINE
 
 
 class Layer(Canvas):
@@ -87,7 +115,20 @@ class Layer(Canvas):
 
     def lay(self, mask: Floats, colour: Floats) -> None:
         super().lay(mask, colour)
-        self.cover += mask * (1 - self.cover)
+        box = _box_of(mask)
+        self.cover[box] += mask[box] * (1 - self.cover[box])
+
+
+def _box_of(mask: Floats) -> Box:
+    """The part of a mask where there is anything."""
+    rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
+    if len(rows) == 0:
+        return slice(0, 0), slice(0, 0)
+    return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
+
+
+def _part_of(colour: Floats, box: Box) -> Floats:
+    return colour if colour.ndim == 1 else colour[box]
 
 
 def blurred(values: Floats, radius: float) -> Floats:

@@ -1,9 +1,11 @@
 """Colours in linear light, mixed in OKLab so that blends stay clean on the way."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+Floats = NDArray[Any]  # float32 throughout; numpy's own types lose track of it
 
 _TO_LMS = np.array(
     [
@@ -21,12 +23,13 @@ _TO_LAB = np.array(
 )
 _FROM_LAB, _FROM_LMS = np.linalg.inv(_TO_LAB), np.linalg.inv(_TO_LMS)
 _STEPS = 1024
+_KNEE_SRGB, _KNEE_LINEAR = 0.04045, 0.0031308
 
 
 def rgb(code: str) -> Floats:
     """`#rrggbb` in linear light."""
     values = np.array([int(code[at : at + 2], 16) for at in (1, 3, 5)]) / 255
-    linear = np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+    linear = np.where(values <= _KNEE_SRGB, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
     return linear.astype(np.float32)
 
 
@@ -46,15 +49,17 @@ def ramp(*stops: tuple[float, Floats]) -> Floats:
 def along(table: Floats, place: Floats) -> Floats:
     """The table's colours at each place."""
     index = np.clip(place * (_STEPS - 1), 0, _STEPS - 1).astype(np.int32)
-    return table[index]
+    colours: Floats = table[index]
+    return colours
 
 
 def to_bytes(image: Floats) -> NDArray[np.uint8]:
     """A soft shoulder for what is brighter than white, then sRGB."""
     over = np.maximum(image - 0.55, 0)
     shown = np.minimum(np.maximum(image, 0), 0.55) + 0.45 * (1 - np.exp(-over / 0.45))
-    curved = np.where(shown <= 0.0031308, shown * 12.92, 1.055 * shown ** (1 / 2.4) - 0.055)
-    return (np.clip(curved, 0, 1) * 255 + 0.5).astype(np.uint8)
+    curved = np.where(shown <= _KNEE_LINEAR, shown * 12.92, 1.055 * shown ** (1 / 2.4) - 0.055)
+    shades: NDArray[np.uint8] = (np.clip(curved, 0, 1) * 255 + 0.5).astype(np.uint8)
+    return shades
 
 
 def _lab(colour: Floats) -> NDArray[np.float64]:

@@ -15,6 +15,5 @@ def finished(canvas: Canvas, rng: Random, *, bloom: float = 0.5, grain: float = 
     corner = canvas.distance(0.0, 0.5, canvas.aspect)
     image = image * (1 - np.float32(0.42) * np.clip(corner - 0.25, 0, 1) ** 2)[..., None]
     noise = rng.standard_normal((canvas.height, canvas.width), np.float32)
-    return image * (1 + np.float32(grain * 2.2) * noise[..., None]) + np.float32(
-        grain * 0.03
-    ) * noise[..., None]
+    grainy: Floats = image + np.float32(grain) * noise[..., None] * (2.2 * image + 0.03)
+    return grainy

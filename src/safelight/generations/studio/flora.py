@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from safelight.generations.studio.canvas import Canvas, Points
-from safelight.generations.studio.colour import Floats, mix, rgb
-from safelight.generations.studio.noise import Random
+from safelight.generations.studio.colour import Floats, mix
+from safelight.generations.studio.noise import Random, happens
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,28 @@ def petal(x: float, y: float, angle: float, length: float, width: float) -> Poin
     return list(zip(places_x.tolist(), places_y.tolist(), strict=True))
 
 
+def fan(x: float, y: float, angle: float, reach: float, spread: float, rng: Random) -> Points:
+    """A broad petal with a crumpled rim, seen a little from the side."""
+    angles = angle + np.linspace(-spread, spread, 13)
+    swell = np.cos(np.linspace(-1.15, 1.15, 13)) ** 0.35
+    rim = reach * swell * rng.uniform(0.92, 1.06, 13)
+    places_x, places_y = x + rim * np.cos(angles), y + 0.78 * rim * np.sin(angles)
+    return [(x, y), *zip(places_x.tolist(), places_y.tolist(), strict=True)]
+
+
 def poppy(x: float, y: float, size: float, rng: Random) -> list[Part]:
-    turn = float(rng.uniform(0, 2 * np.pi))
-    back = [petal(x, y, turn + k * np.pi / 2, size, size * 1.25) for k in range(4)]
-    front = [petal(x, y, turn + 0.8 + k * np.pi / 2, size * 0.86, size * 1.05) for k in range(4)]
-    inner = [petal(x, y, turn + 0.4 + k * np.pi / 2, size * 0.5, size * 0.6) for k in range(4)]
-    return [Part(back, 0.35), Part(front, 0.75), Part(inner, 0.1), Part([_ring(x, y, size * 0.17)], 0, heart=True)]
+    """Two petals behind, two in front, folds between them, a small dark middle."""
+    lean = float(rng.normal(0, 0.25))
+    up, down = -np.pi / 2 + lean, np.pi / 2 + lean
+    back = [fan(x, y, up + side, size, 1.15, rng) for side in (-0.55, 0.55)]
+    sides = [fan(x, y, up + side, size * 0.97, 0.8, rng) for side in (-1.5, 1.5)]
+    front = [fan(x, y - size * 0.1, down + side, size * 0.82, 0.95, rng) for side in (-0.5, 0.5)]
+    fold = [petal(x, y, down + side, size * 0.5, size * 0.2) for side in (-0.75, 0.0, 0.8)]
+    heart = [_ring(x, y - size * 0.06, size * 0.11)]
+    return [
+        Part(back, 0.38), Part(sides, 0.6), Part(front, 0.95), Part(fold, 0.55),
+        Part(heart, 0.0, heart=True),
+    ]  # fmt: skip
 
 
 def daisy(x: float, y: float, size: float, rng: Random) -> list[Part]:
@@ -54,7 +70,10 @@ def tulip(x: float, y: float, size: float, rng: Random) -> list[Part]:
     base = y + size * 0.75
     back = [petal(x, base, up + side, size * 1.75, size * 0.95) for side in (-0.34, 0.34)]
     front = [petal(x, base, up, size * 1.6, size * 1.05)]
-    rim = [petal(x + side * size, base, up + side * 0.5, size * 1.5, size * 0.42) for side in (-0.28, 0.28)]
+    rim = [
+        petal(x + side * size, base, up + side * 0.5, size * 1.5, size * 0.42)
+        for side in (-0.28, 0.28)
+    ]
     return [Part(back, 0.3), Part(front, 0.75), Part(rim, 1.0)]
 
 
@@ -67,7 +86,7 @@ def spike(x: float, y: float, size: float, rng: Random) -> list[Part]:
         reach = size * 0.34 * (1 - k / 13)
         for angle in rng.uniform(-np.pi, 0, 5):
             out = petal(x, level, float(angle), reach, reach * 0.62)
-            (low if rng.random() < 0.5 else high).append(out)
+            (low if happens(rng, 0.5) else high).append(out)
     return [Part(low, 0.3), Part(high, 0.95)]
 
 
@@ -120,6 +139,6 @@ def blades(canvas: Canvas, rng: Random, foot: float, tall: float, count: int) ->
 
 def _ring(x: float, y: float, size: float) -> Points:
     angles = np.linspace(0, 2 * np.pi, 15)[:-1]
-    return list(zip((x + size * np.cos(angles)).tolist(), (y + size * np.sin(angles)).tolist(), strict=True))
-
-
+    return list(
+        zip((x + size * np.cos(angles)).tolist(), (y + size * np.sin(angles)).tolist(), strict=True)
+    )

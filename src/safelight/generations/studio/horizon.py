@@ -38,7 +38,7 @@ class Horizon:
         self._disc(canvas)
         self._clouds.paint(canvas, light, t)
         canvas.put(self._far)
-        if stage.reading.has("birds") or stage.chance("birds") < 0.3:
+        if stage.reading.has("birds") or stage.happens("birds", 0.3):
             birds(canvas, light, stage.rng("flock"), t)
         self._water.paint(canvas, light, t)
         self._boats(canvas, t)
@@ -61,7 +61,7 @@ class Horizon:
     def _lighthouse(self) -> Lighthouse | None:
         stage, reading = self._stage, self._stage.reading
         named = reading.has("lighthouse")
-        if not named and (reading.things or stage.chance("tower") < 0.3):
+        if not named and (reading.things or stage.happens("tower", 0.3)):
             return None
         side = -1 if self._light.x > 0 else 1
         x = side * (0.17 + 0.07 * stage.chance("place")) * min(canvas_width(stage), 1.4)
@@ -72,7 +72,7 @@ class Horizon:
         stage, reading = self._stage, self._stage.reading
         layer = canvas.layer()
         alpine = reading.has("mountains")
-        if reading.has("sea") and not alpine and stage.chance("islands") < 0.4:
+        if reading.has("sea") and not alpine and stage.happens("islands", 0.4):
             return layer
         tall = 0.30 if alpine else 0.09
         land.ranges(
@@ -82,7 +82,7 @@ class Horizon:
             self._horizon,
             layers=4 if alpine else 2,
             height=tall,
-            snow=reading.has("snow") or (alpine and stage.chance("snow") < 0.6),
+            snow=reading.has("snow") or (alpine and stage.happens("snow", 0.6)),
             mist=1.0 if reading.has("mist") else 0.45,
         )
         if reading.has("forest"):
@@ -116,7 +116,9 @@ class Horizon:
         grass = smooth(0.022 - (canvas.y - edge[None, :]) + 0.02 * (rock - 0.5), 0.0, 0.02)
         green = mix(mix(rgb("#5d7a3c"), light.shadow, 0.35), light.haze, 0.2)
         layer.lay(mask, body.astype(np.float32))
-        layer.lay(mask * grass * np.float32(0.8 if not light.is_dark else 0.25), green * power * 1.6)
+        layer.lay(
+            mask * grass * np.float32(0.8 if not light.is_dark else 0.25), green * power * 1.6
+        )
         return layer
 
     def _shore(self, layer: Layer) -> None:
@@ -132,7 +134,7 @@ class Horizon:
 
     def _boats(self, canvas: Canvas, t: float) -> None:
         stage = self._stage
-        if not stage.reading.has("boat") and stage.chance("boat") > 0.35:
+        if not stage.reading.has("boat") and not stage.happens("boat", 0.35):
             return
         rng = stage.rng("boats")
         side = 1 if self._light.x > 0 else -1

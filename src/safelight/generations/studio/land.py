@@ -5,7 +5,7 @@ import numpy as np
 from safelight.generations.studio.canvas import Canvas, Points
 from safelight.generations.studio.colour import Floats, mix, rgb
 from safelight.generations.studio.light import Light
-from safelight.generations.studio.noise import Random, field, line, ridges, sample, smooth
+from safelight.generations.studio.noise import Random, field, happens, line, ridges, sample, smooth
 
 
 def ranges(
@@ -102,7 +102,7 @@ def spruces(
     half = canvas.aspect / 2
     for x in np.sort(rng.uniform(-half - 0.05, half + 0.05, count)):
         ground = float(edge[canvas.column(float(x))]) + 0.015
-        tall = float(rng.uniform(low, high)) * (1.35 if rng.random() < 0.12 else 1.0)
+        tall = float(rng.uniform(low, high)) * (1.35 if happens(rng, 0.12) else 1.0)
         trees.append(_spruce(float(x), ground, tall, rng))
     return canvas.shape(*trees)
 
@@ -119,4 +119,10 @@ def _spruce(x: float, ground: float, tall: float, rng: Random) -> Points:
         out = reach * float(rng.uniform(0.75, 1.15))
         left += [(x - out, y + tall * 0.022), (x - out * 0.42, y - tall * 0.012)]
         right += [(x + out, y + tall * 0.022), (x + out * 0.42, y - tall * 0.012)]
-    return [(x - width * 0.06, ground), *left, (x, ground - tall), *right[::-1], (x + width * 0.06, ground)]
+    return [
+        (x - width * 0.06, ground),
+        *left,
+        (x, ground - tall),
+        *right[::-1],
+        (x + width * 0.06, ground),
+    ]

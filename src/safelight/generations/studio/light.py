@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from safelight.generations.studio.colour import Floats, mix, ramp, rgb
-from safelight.generations.studio.noise import Random
+from safelight.generations.studio.noise import Random, happens
 from safelight.generations.studio.prompt import Reading
 
 # From the zenith to the horizon, then the light near the sun, its colour, haze and shadow.
@@ -70,7 +70,7 @@ def light_of(reading: Reading, rng: Random, horizon: float, *, default: str) -> 
 
 
 def _place(hour: str, rng: Random, horizon: float) -> tuple[float, float]:
-    side = float(rng.uniform(0.1, 0.3)) * (1 if rng.random() < 0.5 else -1)
+    side = float(rng.uniform(0.1, 0.3)) * (1 if happens(rng, 0.5) else -1)
     height = {"dawn": 0.055, "day": 0.42, "dusk": 0.035, "night": 0.36}[hour]
     return side, horizon - height - float(rng.uniform(0, 0.03))
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from safelight.generations.studio import sky
 from safelight.generations.studio.canvas import Canvas, Layer, Points
-from safelight.generations.studio.colour import Floats, mix, ramp, rgb
+from safelight.generations.studio.colour import mix, ramp, rgb
 from safelight.generations.studio.light import Light, light_of
-from safelight.generations.studio.noise import Random, field, smooth
+from safelight.generations.studio.noise import Random, field, happens, smooth
 from safelight.generations.studio.prompt import Reading
 from safelight.generations.studio.scene import Stage
 from safelight.generations.studio.water import Water
@@ -18,6 +18,7 @@ _SKIES = (
     ("#050b1f", "#0c1f45", "#1d3f6e", "#47648c", "#a98a8f"),
     ("#0a0618", "#22103f", "#54206a", "#a33a77", "#f09068"),
 )
+_BUSY_FLOORS = 0.9
 _WINDOWS = ("#ffca7a", "#ffe2ac", "#9fc9ff")
 
 
@@ -61,7 +62,7 @@ class Nocturne:
         stops = [rgb(code) for code in codes]
         for at, code in enumerate(stage.reading.colours[:3]):
             place = (3, 4, 2)[at]
-            stops[place] = mix(stops[place], rgb(code), 0.6) * np.float32(0.85)
+            stops[place] = mix(stops[place], rgb(code), 0.85) * np.float32(0.8)
         table = ramp(*zip((0.0, 0.34, 0.62, 0.86, 1.0), stops, strict=True))
         glow = mix(stops[4], stops[3], 0.4)
         haze = mix(stops[3], stops[2], 0.45) * np.float32(0.7)
@@ -97,7 +98,7 @@ class Nocturne:
             busy = float(rng.uniform(0.12, 0.55))
             hue = int(rng.choice(3, p=[0.5, 0.32, 0.18]))
             for box in _panes(tower, self._horizon, size, rng, busy):
-                panes[hue if rng.random() < 0.8 else int(rng.integers(3))].append(box)
+                panes[hue if happens(rng, 0.8) else int(rng.integers(3))].append(box)
         for hue, boxes in panes.items():
             if boxes:
                 power = np.float32(0.42 + 0.75 * near)
@@ -145,18 +146,14 @@ def _outline(tower: Tower, horizon: float) -> Points:
     return [(left, horizon + 0.01), *roofs[tower.style], (right, horizon + 0.01)]
 
 
-def _panes(
-    tower: Tower, horizon: float, size: float, rng: Random, busy: float
-) -> list[Points]:
+def _panes(tower: Tower, horizon: float, size: float, rng: Random, busy: float) -> list[Points]:
     columns = np.arange(tower.left + size, tower.right - size, size * 1.75)
     rows = np.arange(tower.top + size * 1.6, horizon - size, size * 2.1)
     lit = rng.random((len(rows), len(columns))) < busy
-    lit &= (rng.random(len(rows)) < 0.9)[:, None]
+    lit &= (rng.random(len(rows)) < _BUSY_FLOORS)[:, None]
     return [
         [(x, y), (x + size, y), (x + size, y + size * 1.1), (x, y + size * 1.1)]
         for row, y in enumerate(rows.tolist())
         for column, x in enumerate(columns.tolist())
         if lit[row, column]
     ]
-
-

@@ -38,7 +38,12 @@ def line(rng: Random, width: int, bumps: float, octaves: int, gain: float = 0.5)
 
 def ridges(rng: Random, width: int, bumps: float, octaves: int) -> Floats:
     """Sharp crests and round valleys."""
-    return (1 - np.abs(2 * line(rng, width, bumps, octaves, 0.48) - 1)) ** 2
+    crests: Floats = (1 - np.abs(2 * line(rng, width, bumps, octaves, 0.48) - 1)) ** 2
+    return crests
+
+
+def happens(rng: Random, share: float) -> bool:
+    return float(rng.random()) < share
 
 
 def drifted(values: Floats, down: float, across: float) -> Floats:
@@ -56,7 +61,8 @@ def sample(values: Floats, down: Floats, across: Floats) -> Floats:
     y1, x1 = (y0 + 1) % height, (x0 + 1) % width
     upper = values[y0, x0] * (1 - x) + values[y0, x1] * x
     lower = values[y1, x0] * (1 - x) + values[y1, x1] * x
-    return upper * (1 - y) + lower * y
+    found: Floats = upper * (1 - y) + lower * y
+    return found
 
 
 def smooth(values: Floats, low: float, high: float) -> Floats:
@@ -69,7 +75,8 @@ def _octave(rng: Random, height: int, width: int, down: int, across: int) -> Flo
     rows, row_next, row_share = _places(height, down)
     columns, column_next, column_share = _places(width, across)
     bands = lattice[rows] * (1 - row_share[:, None]) + lattice[row_next] * row_share[:, None]
-    return bands[:, columns] * (1 - column_share) + bands[:, column_next] * column_share
+    found: Floats = bands[:, columns] * (1 - column_share) + bands[:, column_next] * column_share
+    return found
 
 
 def _places(length: int, cells: int) -> tuple[NDArray[np.int32], NDArray[np.int32], Floats]:
@@ -79,13 +86,15 @@ def _places(length: int, cells: int) -> tuple[NDArray[np.int32], NDArray[np.int3
 
 
 def _eased(share: Floats) -> Floats:
-    return share * share * (3 - 2 * share)
+    eased: Floats = share * share * (3 - 2 * share)
+    return eased
 
 
 def _spread(values: Floats) -> Floats:
     """Uses the whole range: sums of octaves crowd around the middle."""
     low, high = np.percentile(values, [1, 99])
-    return np.clip((values - low) / max(high - low, 1e-6), 0, 1).astype(np.float32)
+    spread: Floats = np.clip((values - low) / max(high - low, 1e-6), 0, 1).astype(np.float32)
+    return spread
 
 
 def _moved(values: Floats, by: float, axis: int) -> Floats:

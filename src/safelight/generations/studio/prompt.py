@@ -7,33 +7,44 @@ from typing import Final
 
 _WORD: Final = re.compile(r"[a-zà-ÿ]+", re.IGNORECASE)
 
-HOURS: Final[Mapping[str, frozenset[str]]] = {
-    "night": frozenset("night midnight nocturnal dark starry stars moonlit moonlight".split()),
-    "dawn": frozenset("dawn sunrise morning daybreak early".split()),
-    "dusk": frozenset("dusk sunset evening twilight golden sundown autumn warm".split()),
-    "day": frozenset("day noon daylight midday afternoon sunny summer bright".split()),
-}
-THINGS: Final[Mapping[str, frozenset[str]]] = {
-    "lighthouse": frozenset("lighthouse lighthouses beacon".split()),
-    "sea": frozenset("sea ocean coast coastal beach shore waves wave bay harbour harbor".split()),
-    "lake": frozenset("lake pond river fjord still reflection reflections water".split()),
-    "mountains": frozenset("mountain mountains peak peaks alps alpine summit hills hill".split()),
-    "forest": frozenset("forest forests tree trees pine pines wood woods spruce taiga".split()),
-    "city": frozenset("city skyline town downtown street metropolis towers buildings".split()),
-    "boat": frozenset("boat boats sail sailing ship sailboat yacht fisherman".split()),
-    "birds": frozenset("bird birds gull gulls geese swallows flock".split()),
-    "moon": frozenset("moon moonlit moonlight crescent".split()),
-    "sun": frozenset("sun sunny sunset sunrise".split()),
-    "clouds": frozenset("cloud clouds cloudy overcast dramatic storm stormy".split()),
-    "mist": frozenset("mist misty fog foggy haze hazy".split()),
-    "snow": frozenset("snow snowy winter frozen ice icy frost cold".split()),
-    "rain": frozenset("rain rainy wet storm stormy drizzle".split()),
-    "poppies": frozenset("poppy poppies".split()),
-    "tulips": frozenset("tulip tulips".split()),
-    "daisies": frozenset("daisy daisies chamomile".split()),
-    "lavender": frozenset("lavender lupine lupines".split()),
-    "calm": frozenset("calm quiet serene still peaceful".split()),
-}
+
+def _signs(table: Mapping[str, str]) -> Mapping[str, frozenset[str]]:
+    return {name: frozenset(words.split()) for name, words in table.items()}
+
+
+# The first that is named wins.
+HOURS: Final = _signs(
+    {
+        "night": "night midnight nocturnal dark starry stars moonlit moonlight",
+        "dawn": "dawn sunrise morning daybreak early",
+        "dusk": "dusk sunset evening twilight golden sundown autumn warm",
+        "day": "day noon daylight midday afternoon sunny summer bright",
+    }
+)
+THINGS: Final = _signs(
+    {
+        "lighthouse": "lighthouse lighthouses beacon",
+        "sea": "sea ocean coast coastal beach shore waves wave bay harbour harbor",
+        "lake": "lake pond river fjord still reflection reflections water",
+        "mountains": "mountain mountains peak peaks alps alpine summit hills hill",
+        "forest": "forest forests tree trees pine pines wood woods spruce taiga",
+        "city": "city skyline town downtown street metropolis towers buildings",
+        "boat": "boat boats sail sailing ship sailboat yacht fisherman",
+        "birds": "bird birds gull gulls geese swallows flock",
+        "moon": "moon moonlit moonlight crescent",
+        "sun": "sun sunny sunset sunrise",
+        "clouds": "cloud clouds cloudy overcast dramatic storm stormy",
+        "mist": "mist misty fog foggy haze hazy",
+        "snow": "snow snowy winter frozen ice icy frost cold",
+        "rain": "rain rainy wet storm stormy drizzle",
+        "poppies": "poppy poppies",
+        "tulips": "tulip tulips",
+        "daisies": "daisy daisies chamomile",
+        "lavender": "lavender lupine lupines",
+        "cosmos": "cosmos blossom blossoms",
+        "calm": "calm quiet serene still peaceful",
+    }
+)
 COLOURS: Final[Mapping[str, str]] = {
     "red": "#e0402f", "crimson": "#c01f3a", "scarlet": "#e8341c", "orange": "#f58a2b",
     "amber": "#f6a736", "gold": "#f2be4b", "golden": "#f2be4b", "yellow": "#f7d94c",

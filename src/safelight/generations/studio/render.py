@@ -1,13 +1,21 @@
-"""A commission becomes bytes: a still as JPEG, PNG or WebP, a clip as WebM."""
+"""A commission becomes bytes: a still as JPEG, PNG or WebP, a clip as WebM.
+
+Slow, and run in a thread. The same commission gives the same bytes on the same versions of numpy,
+Pillow and libvpx.
+"""
 
 import io
+from collections.abc import Callable, Iterator
+from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from safelight.generations.lifecycle import Kind
 from safelight.generations.studio.aurora import NorthernLights
 from safelight.generations.studio.bloom import Meadow
-from safelight.generations.studio.catalogue import Commission
+from safelight.generations.studio.catalogue import FRAMES_PER_SECOND, Commission
 from safelight.generations.studio.colour import to_bytes
 from safelight.generations.studio.finish import finished
 from safelight.generations.studio.horizon import Horizon
@@ -15,22 +23,46 @@ from safelight.generations.studio.nocturne import Nocturne
 from safelight.generations.studio.prompt import read
 from safelight.generations.studio.scene import Scene, Stage
 
-_SCENES = {
+SCENES: Final[dict[str, Callable[[Stage], Scene]]] = {
     "studio/horizon": Horizon,
     "studio/aurora": NorthernLights,
     "studio/nocturne": Nocturne,
     "studio/bloom": Meadow,
 }
+SOFTWARE: Final = "Safelight studio (procedural drawing)"
+_DESCRIPTION, _SOFTWARE = 0x010E, 0x0131  # EXIF
 
 
 def render(commission: Commission) -> bytes:
     stage = Stage(commission.width, commission.height, read(commission.prompt), commission.seed)
-    scene: Scene = _SCENES[commission.model](stage)
-    image = finished(scene.paint(0.0), stage.rng("finish"))
-    return _still(commission, Image.fromarray(to_bytes(image)))
+    scene = SCENES[commission.model](stage)
+    if commission.kind is Kind.VIDEO:
+        return _clip(commission, stage, scene)
+    return _still(commission, _pixels(stage, scene, 0.0))
 
 
-def _still(commission: Commission, picture: Image.Image) -> bytes:
+def _pixels(stage: Stage, scene: Scene, t: float) -> NDArray[np.uint8]:
+    return to_bytes(finished(scene.paint(t), stage.rng("finish")))
+
+
+def _still(commission: Commission, pixels: NDArray[np.uint8]) -> bytes:
+    exif = Image.Exif()
+    exif[_SOFTWARE] = SOFTWARE
+    exif[_DESCRIPTION] = f"{commission.model}, seed {commission.seed}"
     buffer = io.BytesIO()
-    picture.save(buffer, commission.format, quality=92)
+    Image.fromarray(pixels).save(buffer, commission.format, quality=92, exif=exif)
     return buffer.getvalue()
+
+
+def _clip(commission: Commission, stage: Stage, scene: Scene) -> bytes:
+    """Chroma is kept at half size, so an odd row or column is left out."""
+    from safelight.generations.studio.clip import encoded
+
+    width, height = commission.width // 2 * 2, commission.height // 2 * 2
+
+    def frames() -> Iterator[NDArray[np.uint8]]:
+        for number in range(max(1, round(commission.seconds * FRAMES_PER_SECOND))):
+            pixels = _pixels(stage, scene, number / FRAMES_PER_SECOND)
+            yield np.ascontiguousarray(pixels[:height, :width])
+
+    return encoded(frames(), width, height, FRAMES_PER_SECOND, SOFTWARE)

@@ -1,4 +1,4 @@
-"""What a scene is: prepared once, then painted for any moment, always the same for the same seed."""
+"""What a scene is: prepared once, then painted for any moment; the same for the same seed."""
 
 import zlib
 from dataclasses import dataclass
@@ -28,6 +28,9 @@ class Stage:
 
     def chance(self, part: str) -> float:
         return float(self.rng(part).random())
+
+    def happens(self, part: str, share: float) -> bool:
+        return self.chance(part) < share
 
 
 class Scene(Protocol):

@@ -14,9 +14,11 @@ def wash(canvas: Canvas, light: Light, horizon: float) -> None:
     canvas.image[:] = along(light.sky, np.broadcast_to(share, (canvas.height, canvas.width)))
     low = light.y > horizon - 0.15
     wide = canvas.glow(light.x, light.y, 0.55, 1.9 if low else 1.2)
-    canvas.light(wide * np.float32(0.30 if not light.is_dark else 0.16), light.glow)
+    middle = light.sky[len(light.sky) // 2]
+    warm = mix(light.glow, middle, 0.6) if light.is_dark else light.glow
+    canvas.light(wide * np.float32(0.30 if not light.is_dark else 0.10), warm)
     near = canvas.glow(light.x, light.y, 0.2, 1.5 if low else 1.0)
-    canvas.light(near * np.float32(0.45 if not light.is_dark else 0.2), light.glow)
+    canvas.light(near * np.float32(0.45 if not light.is_dark else 0.12), warm)
 
 
 def sun(canvas: Canvas, light: Light, size: float = 0.042) -> None:
@@ -96,21 +98,23 @@ class Aurora:
         self._rays = field(rng, 64, 1024, (3, 60), 4, 0.6)
         self._bases = [horizon * b + float(rng.uniform(-0.04, 0.04)) for b in (0.5, 0.7, 0.84)]
         self._reach = [float(rng.uniform(0.26, 0.4)) for _ in range(3)]
-        self._strength = (0.75, 1.0, 0.55)
+        self._strength = (0.85, 1.25, 0.6)
         self._tables = [_curtain(colours, k) for k in range(3)]
         self._columns = np.linspace(0, 1, canvas.width, dtype=np.float32)
 
     def paint(self, canvas: Canvas, t: float) -> None:
         for at, base in enumerate(self._bases):
+            strength = np.float32(self._strength[at])
             path = self._row(self._paths[at], 512, 0.06 * t, 7 + at * 17)
             bend = self._row(self._paths[at], 512, -0.04 * t, 40 + at * 5)
-            edge = base + 0.26 * (path - 0.5) + 0.1 * np.sin(6 * bend)
+            edge = base + 0.16 * (path - 0.5) + 0.045 * np.sin(5 * bend)
             rays = self._row(self._rays, 1024, 0.02 * t + 0.1 * at, 5 + at * 20 + 3 * t)
             height = np.float32(self._reach[at]) * (0.55 + 0.75 * rays)
             above = (edge[None, :] - canvas.y) / height[None, :]
-            foot = smooth(above, -0.05, 0.06)
-            fall = np.exp(-np.clip(above, 0, 4) * 2.6) * foot
-            bright = fall * (0.25 + 0.9 * rays**2)[None, :] * np.float32(self._strength[at])
+            foot = smooth(above, -0.22, 0.12)
+            fall = np.exp(-np.clip(above, 0, 4) * 3.1) * foot
+            thick = 0.35 + 0.65 * smooth(bend, 0.25, 0.6)
+            bright = fall * ((0.16 + 1.05 * rays**2) * thick)[None, :] * strength
             colour = along(self._tables[at], np.clip(above, 0, 1))
             canvas.image += bright[..., None] * colour
 

@@ -38,6 +38,12 @@ class State(Enum):
         return self in {State.RECEIVED, State.STORED, State.CLASSIFYING}
 
 
+_OF_STATUS = {
+    Status.UPLOADED: State.RECEIVED,
+    Status.INGESTED: State.RECEIVED,
+    Status.STORED: State.STORED,
+    Status.FAILED: State.NOT_STORED,
+}
 _OF_RUN = {
     RunState.PENDING: State.STORED,
     RunState.RUNNING: State.CLASSIFYING,
@@ -104,8 +110,8 @@ def of_image(image: Image, trouble: str | None = None) -> Card:
     return Card(
         name=image.name,
         at=image.created_at,
-        state=State.NOT_STORED if image.status is Status.FAILED else State.RECEIVED,
-        version=None,
+        state=_OF_STATUS[image.status],
+        version=image.idempotency_key if image.status is Status.STORED else None,
         width=image.width,
         height=image.height,
         size_bytes=image.size_bytes,

@@ -1,5 +1,6 @@
 """From rows to cards: a page of the gallery, or the cards of given names as they are now."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from safelight.http.paging import Cursors
@@ -32,6 +33,8 @@ class Gallery:
             return [], None
         purpose = f"gallery:{self.organization}{wanted.query()}"
         before = self.cursors.read(purpose, cursor)
+        # Before the entries: what becomes one in between is seen twice rather than not at all.
+        waiting = [] if before else await self._on_their_way(None)
         rows = await library_repo.page(
             self.db,
             self.organization,
@@ -40,17 +43,15 @@ class Gallery:
             PAGE_SIZE,
         )
         entries, last = rows[:PAGE_SIZE], rows[PAGE_SIZE - 1] if rows[PAGE_SIZE:] else None
-        cards = await self._of_entries(entries)
-        if cursor is None:
-            waiting = filter(wanted.matches, await self._on_their_way(None))
-            cards = sorted([*waiting, *cards], key=lambda card: card.at, reverse=True)
+        cards = _together(await self._of_entries(entries), filter(wanted.matches, waiting))
         more = self.cursors.make(purpose, [last.event_time, last.name]) if last else None
         return cards, more
 
     async def named(self, names: list[str]) -> list[Card]:
+        waiting = await self._on_their_way(names)
         found = [await library_repo.find(self.db, self.organization, name) for name in names]
         entries = [entry for entry in found if entry is not None]
-        return [*await self._of_entries(entries), *await self._on_their_way(names)]
+        return _together(await self._of_entries(entries), waiting)
 
     async def labels(self, chosen: str | None) -> list[str]:
         known = await repo.labels(self.db, self.organization, _MOST_LABELS)
@@ -70,7 +71,7 @@ class Gallery:
     async def _on_their_way(self, names: list[str] | None) -> list[Card]:
         since = self.clock.now_ms() - _FAILURES_SHOWN_MS
         images = await repo.on_their_way(
-            self.db, self.organization, failed_since=since, names=names, limit=_MOST_WAITING
+            self.db, self.organization, names, failed_since=since, limit=_MOST_WAITING
         )
         return [of_image(image, await self._failure(image)) for image in images]
 
@@ -79,3 +80,9 @@ class Gallery:
             return None
         failure = await ingest_repo.failure(self.db, self.organization, image.id)
         return str(failure["message"]) if failure else None
+
+
+def _together(entries: list[Card], waiting: Iterable[Card]) -> list[Card]:
+    known = {card.name for card in entries}
+    cards = [*entries, *(card for card in waiting if card.name not in known)]
+    return sorted(cards, key=lambda card: card.at, reverse=True)

@@ -1,27 +1,42 @@
-"""What pages ask of the database across features. Reads only."""
+"""What the gallery asks of the database across features. Reads only."""
+
+import asyncpg
 
 from safelight.infra.db import Database
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.repo import Image
 
-# The states come first and by themselves: few rows are in them however many images there are.
 _ON_THEIR_WAY = """
-WITH waiting AS MATERIALIZED (
-    SELECT * FROM images WHERE organization = $1 AND status IN ('INGESTED', 'FAILED')
+WITH waiting AS MATERIALIZED ({candidates}),
+candidate AS MATERIALIZED (
+    SELECT * FROM waiting ORDER BY created_at DESC, id DESC LIMIT 5 * $3
 )
-SELECT * FROM waiting
-WHERE (status = 'INGESTED' OR created_at >= $2)
-  AND ($3::text[] IS NULL OR name = ANY($3))
+SELECT * FROM candidate
+WHERE (status <> 'FAILED' OR created_at >= $2)
   AND NOT EXISTS (SELECT FROM uploads
-                  WHERE uploads.organization = $1 AND uploads.name = waiting.name)
+                  WHERE uploads.organization = $1 AND uploads.name = candidate.name)
+  AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = candidate.id)
   AND NOT EXISTS (SELECT FROM tombstones
-                  WHERE tombstones.organization = $1 AND tombstones.name = waiting.name
-                    AND tombstones.event_time >= waiting.created_at)
-  AND NOT EXISTS (SELECT FROM images newer
-                  WHERE newer.organization = $1 AND newer.name = waiting.name
-                    AND (newer.created_at, newer.id) > (waiting.created_at, waiting.id))
-ORDER BY created_at DESC, id DESC LIMIT $4
+                  WHERE tombstones.organization = $1 AND tombstones.name = candidate.name
+                    AND tombstones.event_time >= candidate.created_at)
+  AND NOT EXISTS (SELECT FROM images AS newer
+                  WHERE newer.organization = $1 AND newer.name = candidate.name
+                    AND (newer.created_at, newer.id) > (candidate.created_at, candidate.id))
+ORDER BY created_at DESC, id DESC LIMIT $3
 """
+# By state: few images are in these however many there are.
+_ALL = _ON_THEIR_WAY.format(
+    candidates="SELECT * FROM images WHERE organization = $1 AND status IN ('INGESTED', 'FAILED')"
+)
+# By name there is time to look for those, too, that are stored and whose event is not read yet.
+_NAMED = _ON_THEIR_WAY.format(
+    candidates="""
+    SELECT * FROM images WHERE organization = $1 AND name = ANY($4)
+       AND (status IN ('INGESTED', 'FAILED')
+            OR EXISTS (SELECT FROM objects WHERE key = $1 || '/' || images.name AND present
+                         AND metadata ->> 'imageId' = images.id))
+    """
+)
 
 # One step through the index per label, instead of a walk over all uploads.
 _LABELS = """
@@ -40,17 +55,13 @@ SELECT label FROM labels WHERE label IS NOT NULL LIMIT $2
 
 
 async def on_their_way(
-    db: Database, organization: str, *, failed_since: int, names: list[str] | None, limit: int
+    db: Database, organization: str, names: list[str] | None, *, failed_since: int, limit: int
 ) -> list[Image]:
     """Newest first: images that are received but not in the library, and those that failed on the
     way to it. What was deleted, or sent again under the same name, is left out."""
-    rows = await db.fetch(_ON_THEIR_WAY, organization, failed_since, names, limit)
-    images = []
-    for row in rows:
-        values = {key: row[key] for key in Image.__dataclass_fields__}
-        values["idempotency_key"] = str(values["idempotency_key"])
-        images.append(Image(**{**values, "status": Status(values["status"])}))
-    return images
+    values = (organization, failed_since, limit)
+    rows = await (db.fetch(_ALL, *values) if names is None else db.fetch(_NAMED, *values, names))
+    return [_image(row) for row in rows]
 
 
 async def troubles(db: Database, organization: str, names: list[str]) -> dict[str, str]:
@@ -70,3 +81,10 @@ async def troubles(db: Database, organization: str, names: list[str]) -> dict[st
 async def labels(db: Database, organization: str, limit: int) -> list[str]:
     rows = await db.fetch(_LABELS, organization, limit)
     return [row["label"] for row in rows]
+
+
+def _image(row: asyncpg.Record) -> Image:
+    values = {key: row[key] for key in Image.__dataclass_fields__}
+    values["idempotency_key"] = str(values["idempotency_key"])
+    values["status"] = Status(values["status"])
+    return Image(**values)

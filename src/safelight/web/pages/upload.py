@@ -1,6 +1,7 @@
 """The gallery and upload page. Without scripts it lists, searches, uploads and deletes by forms;
 with them the same cards, rendered here, come and go by themselves."""
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -21,7 +22,7 @@ from safelight.ingest.accept import Ingest, OnConflict
 from safelight.ingest.deletion import Deletion
 from safelight.ingest.routes import upload as receive
 from safelight.library.entry import RunState
-from safelight.library.repo import was_ever_seen
+from safelight.library.repo import find, was_ever_seen
 from safelight.library.routes import delete as delete_upload
 from safelight.settings import Settings
 from safelight.web.gallery.card import STATUS_WORDS, Card, Wanted
@@ -31,6 +32,7 @@ from safelight.web.rendering import Context, Pages, registry_of
 router = APIRouter(include_in_schema=False)
 
 MOST_NAMES = 50
+_LOOKS, _BETWEEN_LOOKS = 20, 0.1
 
 Viewer = Annotated[Access, allow(Role.VIEWER)]
 Member = Annotated[Access, allow(Role.MEMBER)]
@@ -156,7 +158,16 @@ async def delete_by_form(
     name: Annotated[str, Form()] = "",
 ) -> Response:
     await delete_upload(name, access, db, deletion)
+    await _until_gone(db, access.organization, name)
     return RedirectResponse(f"/app/{access.organization}/upload?deleted=true", 303)
+
+
+async def _until_gone(db: Database, organization: str, name: str) -> None:
+    """The entry follows its object in a moment; without scripts nothing would tell of that."""
+    for _ in range(_LOOKS):
+        if await find(db, organization, name) is None:
+            return
+        await asyncio.sleep(_BETWEEN_LOOKS)
 
 
 async def _page(

@@ -39,6 +39,7 @@ class ImageGrid extends HTMLElement {
   #hear({ type, name }) {
     if (type === "history_truncated") this.#reload();
     else if (name && /^(upload|classification)_/.test(type)) this.#changed.add(name);
+    if (type === "upload_delete_error") this.#dim(name, false);
   }
 
   async #refresh(names) {
@@ -68,8 +69,8 @@ class ImageGrid extends HTMLElement {
     moving.slice(-MOST_LOOKS).forEach((shot) => this.#changed.add(shot.dataset.name));
   }
 
-  #dim(name) {
-    named(this.#list, name)?.toggleAttribute("data-leaving", true);
+  #dim(name, isLeaving = true) {
+    named(this.#list, name)?.toggleAttribute("data-leaving", isLeaving);
     this.#changed.add(name);
   }
 
@@ -100,7 +101,8 @@ class ImageGrid extends HTMLElement {
 
   // The feed no longer reaches back to where this page was: begin anew.
   async #reload() {
-    const page = await this.#fetch(location.href);
+    const page = await this.#fetch(location.href).catch(() => null);
+    if (!page) return setTimeout(() => this.isConnected && this.#reload(), LOOK_AGAIN);
     for (const part of ["ul", "[data-empty]", "[data-more]"]) {
       this.#find(part).replaceWith(page.querySelector(`image-grid ${part}`));
     }

@@ -7,6 +7,7 @@ const LINGER = 1_500; // how long a finished row is shown
 
 class UploadRow extends HTMLElement {
   #file;
+  #name;
   #to;
   #preview;
   #abort = new AbortController();
@@ -14,7 +15,9 @@ class UploadRow extends HTMLElement {
   prepare(file, name, to) {
     this.#file = file;
     this.#to = to;
-    this.#find(".send__name").textContent = name ?? file.name;
+    this.#name = name ?? file.name;
+    this.#find(".send__name").textContent = this.#name;
+    this.#find("progress").ariaLabel = this.#name;
     this.addEventListener("click", (event) => this.#onClick(event));
     this.#become("waiting", `${size(file.size)} · waiting`);
   }
@@ -78,12 +81,21 @@ class UploadRow extends HTMLElement {
   }
 
   #become(state, words) {
+    const isOver = state === "failed" || state === "done";
     this.dataset.state = state;
+    this.#find(".send__state").role = state === "failed" ? "alert" : null;
     this.#find(".send__state").textContent = words;
     this.#find("[data-do=retry]").hidden = state !== "failed";
-    const isOver = state === "failed" || state === "done";
-    this.#find("[data-do=cancel]").textContent = isOver ? "Dismiss" : "Cancel";
+    this.#word("cancel", isOver ? "Dismiss" : "Cancel");
+    this.#word("retry", "Try again");
     this.#dispatch("upload-changed");
+  }
+
+  // Many rows have the same buttons; said aloud, each has its file's name.
+  #word(wish, words) {
+    const button = this.#find(`[data-do=${wish}]`);
+    button.textContent = words;
+    button.ariaLabel = `${words}: ${this.#name}`;
   }
 
   #leave() {

@@ -24,6 +24,7 @@ export function renew(shot, fresh) {
   const isLabelled = fresh.dataset.state === "labelled" && shot.dataset.state !== "labelled";
   if (shot.dataset.version !== fresh.dataset.version) {
     part(shot, "frame").replaceWith(part(fresh, "frame"));
+    delete shot.dataset.leaving; // what was to be deleted is not what is here now
   }
   part(shot, "body").replaceWith(part(fresh, "body"));
   for (const key of ["version", "state", "moves"]) {

@@ -19,6 +19,7 @@ export class Feed {
   #socket = null;
   #ended = false;
   #hurry = () => {};
+  #stopPausing = () => {};
 
   constructor(organization, after, { onMessage, onState }) {
     this.#address = `/api/organizations/${encodeURIComponent(organization)}`;
@@ -37,7 +38,7 @@ export class Feed {
     }
   }
 
-  // Called when the page is seen or the network is back: no need to wait any longer.
+  // Called when the page is seen again or the network is back: do not wait, look.
   hurry() {
     this.#hurry();
   }
@@ -45,7 +46,7 @@ export class Feed {
   stop() {
     this.#ended = true;
     this.#socket?.close();
-    this.#hurry();
+    this.#stopPausing();
   }
 
   // Resolves when the socket has ended, with whether it was ever open.
@@ -56,13 +57,15 @@ export class Feed {
       const socket = (this.#socket = new WebSocket(url));
       let opened = false;
       let silence;
+      const isAlive = async () => {
+        if ((await this.#catchUp()) === State.POLLING) listenOn();
+        else socket.close();
+      };
       const listenOn = () => {
         clearTimeout(silence);
-        silence = setTimeout(async () => {
-          if ((await this.#catchUp()) === State.POLLING) listenOn();
-          else socket.close();
-        }, SILENCE);
+        silence = setTimeout(isAlive, SILENCE);
       };
+      this.#hurry = isAlive;
       socket.addEventListener("open", () => {
         opened = true;
         listenOn();
@@ -112,7 +115,7 @@ export class Feed {
     const longest = Math.min(LONGEST, SHORTEST * 2 ** failures);
     return new Promise((resolve) => {
       const timer = setTimeout(resolve, longest * (0.5 + Math.random() / 2));
-      this.#hurry = () => {
+      this.#stopPausing = this.#hurry = () => {
         clearTimeout(timer);
         resolve();
       };

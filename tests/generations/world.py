@@ -1,0 +1,210 @@
+"""Generations with everything they need and nothing else: a database, a store, a worker, a port."""
+
+import asyncio
+import inspect
+import itertools
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+from argon2 import PasswordHasher
+from fastapi import FastAPI
+
+from safelight.accounts.access import Grant, Role
+from safelight.accounts.members import Members
+from safelight.accounts.passwords import Passwords
+from safelight.accounts.services import account_services
+from safelight.accounts.tokens import Tokens
+from safelight.errors import Conflict
+from safelight.generations.address import OwnAddress
+from safelight.generations.artifacts.routes import router as artifacts_router
+from safelight.generations.fetch import Fetcher
+from safelight.generations.kinds import KINDS
+from safelight.generations.routes import router as generations_router
+from safelight.generations.services import Generations, open_generations
+from safelight.generations.tokens import WebhookAddresses
+from safelight.generations.webhooks.routes import router as webhooks_router
+from safelight.http import errors
+from safelight.http.middleware import Frame
+from safelight.http.paging import Cursors
+from safelight.http.registry import Registry
+from safelight.infra.bus import Bus
+from safelight.infra.clock import Clock, SystemClock
+from safelight.infra.db import Database
+from safelight.infra.ids import RandomIds
+from safelight.infra.metrics import Metrics
+from safelight.infra.queue import Queue
+from safelight.infra.queue_worker import Worker
+from safelight.objects.blobs import Blobs
+from safelight.objects.local import LocalStore
+from safelight.objects.store import ObjectStore
+from safelight.settings import Settings
+from safelight.web.pages.errors import render_error_page
+
+SECRET = "s" * 40
+CHEAP = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+TIMEOUT = 20.0
+_owners = itertools.count(1)
+
+
+@dataclass
+class World:
+    db: Database
+    registry: Registry
+    queue: Queue
+    worker: Worker | None
+    store: ObjectStore
+    generations: Generations
+    url: str
+
+    @property
+    def addresses(self) -> WebhookAddresses:
+        return WebhookAddresses(SECRET, lambda: self.url)
+
+    async def token(self, organization: str = "acme", role: Role = Role.MEMBER) -> str:
+        tokens = self.registry.get(Tokens)
+        _, secret = await tokens.make(organization, Grant(role), name="t", maker=None)
+        return secret
+
+    @asynccontextmanager
+    async def client(
+        self, organization: str = "acme", role: Role = Role.MEMBER
+    ) -> AsyncIterator["Client"]:
+        headers = {"authorization": f"Bearer {await self.token(organization, role)}"}
+        async with httpx.AsyncClient(
+            base_url=self.url, headers=headers, timeout=30, trust_env=False
+        ) as http:
+            yield Client(http)
+
+
+@dataclass
+class Client:
+    http: httpx.AsyncClient
+
+    async def ask(self, model: str = "runware:100@1", **body: Any) -> str:
+        headers = body.pop("headers", {})
+        wanted = {"model": model, "input": {"prompt": "a kite"}, **body}
+        response = await self.http.post("/generations", json=wanted, headers=headers)
+        assert response.status_code == 202, response.text
+        new_id: str = response.json()["id"]
+        return new_id
+
+    async def show(self, generation_id: str) -> dict[str, Any]:
+        response = await self.http.get(f"/generations/{generation_id}")
+        assert response.status_code == 200, response.text
+        shown: dict[str, Any] = response.json()
+        return shown
+
+    async def over(self, generation_id: str, seconds: float = TIMEOUT) -> dict[str, Any]:
+        """The generation once it has ended."""
+
+        async def ended() -> dict[str, Any] | None:
+            shown = await self.show(generation_id)
+            return shown if shown["status"] in {"ready", "failed"} else None
+
+        found: dict[str, Any] = await until(ended, seconds)
+        return found
+
+    async def items(self, path: str, **query: Any) -> list[dict[str, Any]]:
+        response = await self.http.get(path, params=query)
+        assert response.status_code == 200, response.text
+        items: list[dict[str, Any]] = response.json()["items"]
+        return items
+
+    async def story(self, generation_id: str) -> list[str]:
+        items = await self.items(f"/generations/{generation_id}/history")
+        return [item["type"] for item in items]
+
+
+async def until(check: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
+    """Waits until `check` (which may be async) gives something true, and returns it."""
+    end = time.monotonic() + seconds
+    while True:
+        answer = check()
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"still {answer!r} after {seconds} s")
+        await asyncio.sleep(0.02)
+
+
+@asynccontextmanager
+async def world(
+    database_url: str,
+    directory: Path,
+    *,
+    worker: bool = True,
+    lease: float = 10.0,
+    clock: Clock | None = None,
+    fetcher: Fetcher | None = None,
+    port: int = 0,
+    **values: Any,
+) -> AsyncIterator[World]:
+    clock, ids, metrics = clock or SystemClock(), RandomIds(), Metrics()
+    settings = Settings(data_dir=directory, **values)
+    async with AsyncExitStack() as stack:
+        db = await Database.open(database_url, pool_size=8)
+        stack.callback(db.terminate)
+        store = LocalStore(db, Blobs(directory / "blobs", ids), clock, ids)
+        stack.push_async_callback(store.close)
+        owner = f"world-{next(_owners)}"
+        bus = Bus(db, owner)
+        await bus.start()
+        stack.push_async_callback(bus.stop)
+        queue = Queue(db, bus, clock, owner=owner, node=owner, kinds=KINDS, lease=lease)
+        address = OwnAddress(settings)
+        made = open_generations(
+            settings, db, queue, store, clock, ids, metrics, SECRET, address, fetcher=fetcher
+        )
+        stack.push_async_callback(made.close)
+        running = None
+        if worker:
+            running = Worker(queue, made.handlers, poll=0.2)
+            await running.start()
+            stack.push_async_callback(running.stop, 0.5)
+        registry = Registry(settings, db, queue, bus, metrics, Cursors(SECRET), *made.services)
+        registry.add(store, as_type=ObjectStore)
+        registry.add(clock, as_type=Clock)
+        for service in account_services(db, clock, ids, SECRET, CHEAP):
+            registry.add(service)
+        await _organizations(registry)
+        url = await stack.enter_async_context(_served(registry, port))
+        address.listens("127.0.0.1", int(url.rsplit(":", 1)[1]))
+        yield World(db, registry, queue, running, store, made, url)
+
+
+async def _organizations(registry: Registry) -> None:
+    for name in ("acme", "globex"):
+        try:
+            await registry.get(Members).make_organization(name)
+        except Conflict:
+            continue
+
+
+@asynccontextmanager
+async def _served(registry: Registry, port: int) -> AsyncIterator[str]:
+    api = FastAPI(openapi_url=None, redirect_slashes=False)
+    api.state.registry = registry
+    errors.install(api, development=False, render_page=render_error_page, unavailable_as={})
+    for router in (generations_router, artifacts_router, webhooks_router):
+        api.include_router(router)
+    app = Frame(api, ids=RandomIds(), metrics=registry.get(Metrics), body_limits={})
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server._serve([listener]))
+        while not server.started:
+            await asyncio.sleep(0.005)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving

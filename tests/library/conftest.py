@@ -1,0 +1,43 @@
+import logging
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from library.world import World
+from safelight.infra.db import Database
+
+MakeWorld = Callable[..., World]
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Thousands of deaths are meant."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """In memory where there is such a place: nothing here outlives the process."""
+    memory = Path("/dev/shm")
+    directory = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else tmp_path))
+    yield directory
+    shutil.rmtree(directory)
+
+
+@pytest.fixture
+async def make_world(database: Database, root: Path, quiet: None) -> AsyncIterator[MakeWorld]:
+    made: list[World] = []
+
+    def make(*, telling: bool = False, remote: bool = False) -> World:
+        made.append(World(database, root, telling=telling, remote=remote))
+        return made[-1]
+
+    yield make
+    for world in made:
+        await world.close()

@@ -1,0 +1,220 @@
+"""Each guard is needed: without it, the same short story ends badly."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from library.conftest import MakeWorld
+from library.moves import POINTS, Moves
+from safelight.classification import repo as classification_repo
+from safelight.infra.db import Database
+from safelight.library import order, project
+
+APPLY = POINTS["classification.run"].index("classification.apply")
+WRONG = "not what its bytes say"
+TWICE = "classified more than once"
+BACK = "was deleted and came back"
+LOST = "lost what the store holds"
+DIFFERS = "not what the store holds"
+
+Tale = Callable[[Moves], Awaitable[None]]
+Weaken = Callable[[Database, pytest.MonkeyPatch], Awaitable[None]]
+
+
+async def rewrite(db: Database, function: str, before: str, after: str) -> None:
+    """Changes a function in this test's own database."""
+    source: str = await db.fetchval(
+        "SELECT pg_get_functiondef(oid) FROM pg_proc WHERE proname = $1", function
+    )
+    assert source.count(before) == 1, source
+    await db.execute(source.replace(before, after))
+
+
+async def dies_four_times(moves: Moves) -> None:
+    """Upload, offload and delivery; the result is never written, and the job is buried."""
+    await moves.upload("a.jpg", b"one", 0, 0, 0)
+    for _ in range(4):
+        await moves.work_badly(0, APPLY, "answer", lost=False)
+    assert len(await moves.world.dead_letters()) == 1
+
+
+# The stories
+
+
+async def an_old_result_after_a_new_upload(moves: Moves) -> None:
+    await dies_four_times(moves)
+    await moves.upload("a.jpg", b"two", 1, 0, 0, 0)
+    await moves.redrive(0, 0)
+
+
+async def an_old_run_after_a_new_one(moves: Moves) -> None:
+    await dies_four_times(moves)
+    await moves.deliver_again(0, 0, 0)
+    await moves.redrive(0, 0)
+
+
+async def a_worker_that_comes_back(moves: Moves) -> None:
+    await moves.upload("a.jpg", b"one", 0, 0, 0)
+    await moves.think(0, True, 0)
+    await moves.wake_up(0, None, "answer", lost=False)
+
+
+async def a_failure_that_comes_back(moves: Moves) -> None:
+    await moves.upload("a.jpg", b"one", 0, 0, 0)
+    await moves.think(0, True, 0)
+    await moves.wake_up(0, None, "fail", lost=False)
+
+
+async def deleted_on_its_way(moves: Moves) -> None:
+    await moves.upload("a.jpg", b"one")
+    await moves.delete("a.jpg", 1)
+    await moves.work(0, 0, 0)
+
+
+async def put_delete_put(moves: Moves, *, says_etag: bool) -> list[dict[str, Any]]:
+    """In a bucket, with none of it told yet."""
+    await moves.upload("a.jpg", b"one", 0, 0)
+    await moves.delete("a.jpg", 1)
+    await moves.upload("a.jpg", b"two", 1, 0)
+    told = [notice.body for notice in moves.story.notices]
+    assert [body["action"] for body in told] == ["PutObject", "DeleteObject", "PutObject"]
+    if not says_etag:
+        del told[0]["object"]["eTag"]
+    return told
+
+
+async def told_backwards(moves: Moves) -> None:
+    """The old upload's event finds the new object; the delete in between comes last."""
+    await put_delete_put(moves, says_etag=True)
+    await moves.notify(0, 1)
+
+
+async def told_after_the_delete(moves: Moves) -> None:
+    await put_delete_put(moves, says_etag=False)
+    await moves.notify(1, 0, 1)
+
+
+async def removed_by_others(moves: Moves) -> None:
+    """A rule of the bucket removes the object: our index does not know."""
+    await moves.upload("a.jpg", b"one", 0, 0)
+    await moves.notify(0)
+    await moves.expire("a.jpg")
+
+
+async def a_stray_delete(moves: Moves) -> None:
+    await moves.upload("a.jpg", b"one", 0, 0, 0, 0)
+    await moves.mislead("a.jpg", None, True, 90_000_000, "r2", 1, 0)
+
+
+# What is taken away
+
+
+async def marker(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def same_run(db: Database, marker: classification_repo.Marker) -> bool:
+        run = "SELECT run FROM uploads WHERE organization = $1 AND name = $2"
+        return bool(await db.fetchval(run, marker.organization, marker.name) == marker.run)
+
+    monkeypatch.setattr(classification_repo, "is_current", same_run)
+    guard = "AND idempotency_key = p_marker AND run = p_run;\n    taken"
+    await rewrite(db, "classification_apply", guard, "AND run = p_run;\n    taken")
+
+
+async def run_number(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def same_marker(db: Database, marker: classification_repo.Marker) -> bool:
+        key = "SELECT idempotency_key FROM uploads WHERE organization = $1 AND name = $2"
+        held = await db.fetchval(key, marker.organization, marker.name)
+        return bool(held == marker.idempotency_key)
+
+    monkeypatch.setattr(classification_repo, "is_current", same_marker)
+    guard = "AND idempotency_key = p_marker AND run = p_run;\n    taken"
+    await rewrite(
+        db, "classification_apply", guard, "AND idempotency_key = p_marker;\n    taken"
+    )
+
+
+async def fence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rewrite(db, "job_finish", "AND claim = p_claim AND status = 'running'", "")
+    await rewrite(db, "job_finish", "RETURN FOUND", "RETURN true")
+
+
+async def fence_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def always(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(classification_repo, "keep_hold", always)
+
+
+async def delete_intent(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    intent = "FROM delete_intents WHERE image_id = p_image"
+    await rewrite(db, "image_beaten", intent, f"{intent} AND false")
+
+
+async def etag(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(order, "_is_superseded", lambda event, store: False)
+
+
+async def tombstone(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    beaten = order._beaten
+    monkeypatch.setattr(order, "_beaten", lambda row, _, event: beaten(row, None, event))
+
+
+async def doubt(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(project, "delete_is_doubtful", lambda row, event: True)
+
+
+async def presence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    decide = order.decide_delete
+    monkeypatch.setattr(
+        project,
+        "decide_delete",
+        lambda row, tombstone, event, store, *, built_in: decide(
+            row, tombstone, event, None, built_in=built_in
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    guard: Weaken
+    tale: Tale
+    ends: str
+    telling: bool = False
+    remote: bool = False  # a remote model's saved reply needs no bytes, which have a marker too
+
+
+CASES = [
+    Case(marker, an_old_result_after_a_new_upload, WRONG, remote=True),
+    Case(run_number, an_old_run_after_a_new_one, TWICE),
+    Case(fence, a_worker_that_comes_back, TWICE),
+    Case(fence_of_failures, a_failure_that_comes_back, WRONG),
+    Case(delete_intent, deleted_on_its_way, BACK),
+    Case(etag, told_backwards, LOST, telling=True),
+    Case(tombstone, told_after_the_delete, LOST, telling=True),
+    Case(doubt, removed_by_others, DIFFERS, telling=True),
+    Case(presence, a_stray_delete, LOST),
+]
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.guard.__name__)
+
+
+async def play(case: Case, make_world: MakeWorld) -> None:
+    world = make_world(telling=case.telling, remote=case.remote)
+    await world.begin()
+    moves = Moves(world)
+    await case.tale(moves)
+    await moves.end()
+
+
+@each_case
+async def test_with_the_guard_all_is_well(case: Case, make_world: MakeWorld) -> None:
+    await play(case, make_world)
+
+
+@each_case
+async def test_without_the_guard_it_ends_badly(
+    case: Case, make_world: MakeWorld, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await case.guard(database, monkeypatch)
+    with pytest.raises(AssertionError, match=case.ends):
+        await play(case, make_world)

@@ -1,0 +1,315 @@
+"""The decisions, as tables."""
+
+from itertools import pairwise, product
+
+import pytest
+
+from safelight.classification.base import ModelError, Undecodable
+from safelight.errors import Unavailable
+from safelight.objects.store import DamagedObject, StoreUnavailable
+from safelight.sandbox.sandbox import SandboxDown, SandboxTimeout
+from safelight.submissions.budget import Budget, read
+from safelight.submissions.failures import FailureClass, chain, classify
+from safelight.submissions.findings import Ask, Fail, Finding, Pass, Severity, judge
+from safelight.submissions.inflight import Inflight
+from safelight.submissions.lifecycle import (
+    TERMINAL,
+    TRANSITIONS,
+    UNDER_WAY,
+    IllegalTransition,
+    RejectionCode,
+    State,
+    check,
+)
+from safelight.submissions.moments import hour_of, next_tick, to_ms
+from safelight.submissions.recovery import Again, Facts, GiveUp, Leave, Why, decide
+from safelight.submissions.staleness import Progress, next_attempt, staleness
+from safelight.submissions.tempo import Tempo
+
+MINUTE = 60_000
+NOW = 1_800_000_000_000
+TEMPO = Tempo(3 * MINUTE, 5 * MINUTE, 5 * MINUTE, (5 * MINUTE, 10 * MINUTE, 20 * MINUTE), 3, 55)
+SCANNING = State.TIER1_SCANNING
+
+
+# Lifecycle
+
+LEGAL = {
+    ("RECEIVED", "TIER1_SCANNING"), ("RECEIVED", "REJECTED"),
+    ("TIER1_SCANNING", "TIER2_SCANNING"), ("TIER1_SCANNING", "REJECTED"),
+    ("TIER2_SCANNING", "AWAITING_APPROVAL"), ("TIER2_SCANNING", "PUBLISHED"),
+    ("TIER2_SCANNING", "REJECTED"),
+    ("AWAITING_APPROVAL", "PUBLISHED"), ("AWAITING_APPROVAL", "REJECTED"),
+    ("PUBLISHED", "WITHDRAWN"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(State, State)))
+def test_only_these_moves_are_legal(before: State, after: State) -> None:
+    if (before, after) in LEGAL:
+        check(before, after)
+    else:
+        with pytest.raises(IllegalTransition, match=f"{before} → {after}"):
+            check(before, after)
+
+
+def test_every_state_is_somewhere() -> None:
+    assert set(TRANSITIONS) == set(State)
+    assert set(State) - UNDER_WAY - TERMINAL == {State.AWAITING_APPROVAL}
+
+
+# Findings
+
+
+def found(rule: str, severity: Severity) -> Finding:
+    return Finding(rule, severity, f"{rule} says so")
+
+
+def test_the_worst_finding_decides() -> None:
+    info, review = found("a", Severity.INFO), found("b", Severity.REVIEW)
+    first, second = found("c", Severity.BLOCK), found("d", Severity.BLOCK)
+    codes = {"c": RejectionCode.MALFORMED, "d": RejectionCode.POLICY}
+    assert judge([], codes) == Pass()
+    assert judge([info], codes) == Pass()
+    assert judge([info, review], codes) == Ask((review,))
+    verdict = judge([info, review, first, second], codes)
+    assert isinstance(verdict, Fail)
+    assert verdict.rejection.to_json() == {"code": "MALFORMED", "message": "c says so"}
+    assert Finding.load(first.to_json()) == first
+
+
+# Failures
+
+
+def caused(*errors: BaseException) -> BaseException:
+    """The first is outermost."""
+    for outer, inner in pairwise(errors):
+        outer.__cause__ = inner
+    return errors[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (TimeoutError(), "SCAN_TIMEOUT"),
+        (SandboxTimeout(), "SCAN_TIMEOUT"),
+        (RuntimeError("the operation timed out"), "SCAN_TIMEOUT"),
+        (RuntimeError("deadline exceeded"), "SCAN_TIMEOUT"),
+        (ModelError("no answer"), "MODEL_ERROR"),
+        (Undecodable(), "MODEL_ERROR"),
+        (RuntimeError("[ONNXRuntimeError] : 2 : INVALID_ARGUMENT"), "MODEL_ERROR"),
+        (StoreUnavailable(), "STORAGE_ERROR"),
+        (DamagedObject(), "STORAGE_ERROR"),
+        (Unavailable(), "STORAGE_ERROR"),
+        (OSError(28, "No space left on device"), "STORAGE_ERROR"),
+        (FileNotFoundError(2, "gone"), "STORAGE_ERROR"),
+        (ConnectionResetError(), "NETWORK_ERROR"),
+        (ConnectionRefusedError(), "NETWORK_ERROR"),
+        (RuntimeError("network is unreachable"), "NETWORK_ERROR"),
+        (SandboxDown(), "UNKNOWN"),
+        (ValueError("what?"), "UNKNOWN"),
+        (KeyError("x"), "UNKNOWN"),
+        (Exception(), "UNKNOWN"),
+        # The innermost known cause decides, whatever is wrapped around it.
+        (caused(RuntimeError("tier 2 failed"), TimeoutError()), "SCAN_TIMEOUT"),
+        (caused(ModelError("no answer"), ConnectionResetError()), "NETWORK_ERROR"),
+        (caused(StoreUnavailable(), ConnectionRefusedError()), "NETWORK_ERROR"),
+        (caused(Exception("a"), Exception("b"), ModelError("c")), "MODEL_ERROR"),
+        (caused(ModelError("c"), KeyError("x")), "MODEL_ERROR"),
+        (ExceptionGroup("several", [ValueError(), TimeoutError()]), "SCAN_TIMEOUT"),
+    ],
+)
+def test_errors_are_classified(error: BaseException, kind: str) -> None:
+    assert classify(error) == kind
+
+
+@pytest.mark.parametrize(("hidden", "kind"), [(False, "NETWORK_ERROR"), (True, "UNKNOWN")])
+def test_an_error_met_while_handling_another_counts_too(hidden: bool, kind: str) -> None:
+    error = ValueError("while cleaning up")
+    error.__context__ = ConnectionResetError()
+    error.__suppress_context__ = hidden
+    assert classify(error) == kind
+
+
+def test_a_ring_of_causes_ends() -> None:
+    one, other = ValueError(), KeyError()
+    one.__cause__, other.__cause__ = other, one
+    assert len(list(chain(one))) == 2
+    assert classify(one) is FailureClass.UNKNOWN
+
+
+# Inflight and budget
+
+
+def an_inflight(age: int = 0, error: FailureClass | None = None) -> Inflight:
+    record = Inflight("sub_1", 1, SCANNING, NOW - age, NOW - age)
+    return record.failed(error, "so it was", NOW) if error else record
+
+
+@pytest.mark.parametrize("error", [None, FailureClass.MODEL_ERROR])
+def test_the_inflight_record_survives_being_written(error: FailureClass | None) -> None:
+    record = an_inflight(1234, error).entering(State.TIER2_SCANNING, NOW - 1)
+    value = record.to_json()
+    assert Inflight.load(value) == record
+    assert {"stage", "stageStartedAt", "startedAt", "submissionId", "attempt"} <= set(value)
+    assert ("error" in value) is (error is not None)
+    if error:
+        assert set(value["error"]) == {"classification", "message", "at"}
+
+
+def test_entering_a_stage_keeps_the_start() -> None:
+    record = an_inflight(5000).entering(State.TIER2_SCANNING, NOW)
+    assert (record.started_at, record.stage_started_at) == (NOW - 5000, NOW)
+
+
+def test_the_budget_waits_five_ten_and_twenty_minutes() -> None:
+    budget = Budget()
+    for count, wait in ((1, 5), (2, 10), (3, 20), (4, 20)):
+        budget = budget.spend(NOW, TEMPO.backoff_ms)
+        assert budget == Budget(count, NOW, NOW + wait * MINUTE)
+        assert Budget.load(budget.to_json()) == budget
+
+
+def test_an_old_marker_counts_as_one_and_only_without_a_budget() -> None:
+    assert read(None, None) == Budget()
+    assert read(None, True) == Budget(1)
+    assert read(None, {"at": "2026-01-01"}) == Budget(1)
+    assert read({"count": 0}, True) == Budget(0)
+    assert read({"count": 2, "lastRetryAt": None, "nextRetryAfter": None}, True) == Budget(2)
+
+
+# Recovery
+
+
+def facts(
+    state: State = SCANNING,
+    age: int = 6 * MINUTE,
+    *,
+    waiting: bool = False,
+    inflight: Inflight | None = None,
+    budget: Budget = Budget(),  # noqa: B008 - frozen
+) -> Facts:
+    return Facts(state, NOW - age, waiting, inflight, budget)
+
+
+FAILED = an_inflight(6 * MINUTE, FailureClass.MODEL_ERROR)
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        # It moved on
+        (facts(State.PUBLISHED), Leave(Why.MOVED_ON)),
+        (facts(State.REJECTED), Leave(Why.MOVED_ON)),
+        (facts(State.WITHDRAWN), Leave(Why.MOVED_ON)),
+        (facts(State.AWAITING_APPROVAL, 999 * MINUTE), Leave(Why.MOVED_ON)),
+        (facts(age=5 * MINUTE), Leave(Why.MOVED_ON)),
+        (facts(age=0), Leave(Why.MOVED_ON)),
+        # It waits, or somebody is at work
+        (facts(waiting=True), Leave(Why.IN_LINE)),
+        (facts(State.RECEIVED, 999 * MINUTE, waiting=True), Leave(Why.IN_LINE)),
+        (facts(waiting=True, budget=Budget(3)), Leave(Why.IN_LINE)),
+        (facts(inflight=an_inflight(4 * MINUTE)), Leave(Why.AT_WORK)),
+        (facts(inflight=an_inflight(5 * MINUTE - 1)), Leave(Why.AT_WORK)),
+        # Not yet
+        (facts(inflight=FAILED, budget=Budget(1, NOW - 1, NOW + 1)), Leave(Why.TOO_SOON)),
+        (facts(inflight=FAILED, budget=Budget(3, NOW - 1, NOW + 1)), Leave(Why.TOO_SOON)),
+        # Again: what the consumer counted is not counted twice
+        (facts(inflight=FAILED), Again(Budget(1, NOW, NOW + 5 * MINUTE), None)),
+        (
+            facts(age=5 * MINUTE + 1, inflight=FAILED),
+            Again(Budget(1, NOW, NOW + 5 * MINUTE), None),
+        ),
+        (
+            facts(inflight=FAILED, budget=Budget(1, NOW - 9, NOW)),
+            Again(Budget(2, NOW, NOW + 10 * MINUTE), None),
+        ),
+        (
+            facts(inflight=FAILED, budget=Budget(2)),
+            Again(Budget(3, NOW, NOW + 20 * MINUTE), None),
+        ),
+        (
+            facts(inflight=an_inflight(5 * MINUTE)),
+            Again(Budget(1, NOW, NOW + 5 * MINUTE), FailureClass.SCAN_TIMEOUT),
+        ),
+        (
+            facts(State.RECEIVED),
+            Again(Budget(1, NOW, NOW + 5 * MINUTE), FailureClass.UNKNOWN),
+        ),
+        # Enough
+        (facts(inflight=FAILED, budget=Budget(3)), GiveUp(None)),
+        (facts(inflight=FAILED, budget=Budget(4)), GiveUp(None)),
+        (facts(inflight=FAILED, budget=Budget(3, NOW - 9, NOW)), GiveUp(None)),
+        (
+            facts(inflight=an_inflight(6 * MINUTE), budget=Budget(3)),
+            GiveUp(FailureClass.SCAN_TIMEOUT),
+        ),
+    ],
+)
+def test_recovery_decides(seen: Facts, expected: Leave | Again | GiveUp) -> None:
+    assert decide(seen, NOW, TEMPO) == expected
+
+
+# Staleness
+
+
+def progress(
+    state: State,
+    age: int,
+    *,
+    waiting: bool = False,
+    budget: Budget = Budget(),  # noqa: B008
+) -> Progress:
+    return Progress(state, NOW - age, waiting, budget)
+
+
+@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("age", [0, MINUTE, 3 * MINUTE, 3 * MINUTE + 1, 60 * MINUTE])
+def test_a_stage_is_stale_after_three_minutes_and_only_a_stage(state: State, age: int) -> None:
+    stale = staleness(progress(state, age), NOW, TEMPO)
+    assert (stale is not None) is (state in UNDER_WAY and age > 3 * MINUTE)
+    if stale:
+        assert stale["stale"] is True
+        assert (stale["staleStage"], to_ms(stale["staleSince"])) == (state, NOW - age)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (State.RECEIVED, "waiting for its first check for 4 minutes"),
+        (State.TIER1_SCANNING, "in the check of the file for 4 minutes"),
+        (State.TIER2_SCANNING, "in the check of its content for 4 minutes"),
+    ],
+)
+def test_the_message_is_plain_words(state: State, words: str) -> None:
+    stale = staleness(progress(state, 4 * MINUTE), NOW, TEMPO)
+    assert stale
+    assert words in stale["message"]
+    assert "tried again automatically at" in stale["message"]
+    waiting = staleness(progress(state, 4 * MINUTE, waiting=True), NOW, TEMPO)
+    assert waiting
+    assert (waiting["nextAttemptAt"], "goes on" in waiting["message"]) == (None, True)
+    over = staleness(progress(state, 4 * MINUTE, budget=Budget(3)), NOW, TEMPO)
+    assert over
+    assert (over["nextAttemptAt"], "No automatic attempt is left" in over["message"]) == (
+        None,
+        True,
+    )
+
+
+def test_the_next_attempt_is_when_recovery_looks_and_may() -> None:
+    tick = next_tick(NOW, 5 * MINUTE)
+    assert next_attempt(progress(SCANNING, 10 * MINUTE), NOW, TEMPO) == tick
+    young = next_attempt(progress(SCANNING, 4 * MINUTE), tick - 1, TEMPO)
+    assert young is not None
+    assert young % (5 * MINUTE) == 0
+    assert young > NOW - 4 * MINUTE + 5 * MINUTE
+    later = Budget(1, NOW, NOW + 7 * MINUTE)
+    assert next_attempt(progress(SCANNING, 9 * MINUTE, budget=later), NOW, TEMPO) == next_tick(
+        NOW + 7 * MINUTE, 5 * MINUTE
+    )
+
+
+def test_hours_and_ticks() -> None:
+    assert hour_of(7_199_999) == 3_600_000
+    assert [next_tick(moment, 300) for moment in (0, 1, 300, 301)] == [0, 300, 300, 600]
