@@ -7,6 +7,10 @@ from safelight import __version__
 from safelight.accounts.routes import router as accounts
 from safelight.admin.queues.routes import router as queues
 from safelight.admin.routes import router as admin
+from safelight.approvals.routes import router as approvals
+from safelight.generations.artifacts.routes import router as artifacts
+from safelight.generations.routes import router as generations
+from safelight.generations.webhooks.routes import router as webhooks
 from safelight.http import errors
 from safelight.http.middleware import Frame
 from safelight.http.registry import Registry
@@ -18,10 +22,27 @@ from safelight.library.routes import router as library
 from safelight.live.routes import router as live
 from safelight.objects.notifications.routes import router as events
 from safelight.settings import Settings
+from safelight.submissions.policies.routes import router as policies
+from safelight.submissions.routes import router as submissions
 from safelight.web.pages.errors import render_error_page
 from safelight.web.routes import router as web
 
-ROUTERS = (ingest, events, library, live, accounts, admin, queues, web)
+ROUTERS = (
+    ingest,
+    events,
+    library,
+    generations,
+    artifacts,
+    webhooks,
+    approvals,
+    submissions,
+    policies,
+    live,
+    accounts,
+    admin,
+    queues,
+    web,
+)
 BODY_LIMITS: dict[str, int | None] = {
     "/api/upload": None,
     "/app/{org}/upload": None,

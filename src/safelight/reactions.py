@@ -5,8 +5,11 @@ Features never call each other leftwards; what follows from what is said here an
 
 from typing import Any
 
+from safelight.approvals import jobs as approvals
+from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
 from safelight.classification.run import Classification
+from safelight.generations import kinds as generations
 from safelight.infra.jobs import Handler, JobKind, Schedule
 from safelight.ingest import jobs as ingest
 from safelight.ingest.offload import Offload
@@ -17,20 +20,36 @@ from safelight.objects.deliver import Deliver, Reactions
 from safelight.objects.events import Action
 from safelight.objects.notifications.intake import REJECTED, Intake
 from safelight.objects.registry import Opened
+from safelight.settings import Settings
+from safelight.submissions import jobs as submissions
+from safelight.submissions.gone import SourceGone
 
 KINDS: tuple[JobKind[Any], ...] = (
     *ingest.KINDS,
     *objects.KINDS,
     REJECTED,
     *classification.KINDS,
+    *generations.KINDS,
+    *approvals.KINDS,
+    *submissions.KINDS,
 )
-SCHEDULES: tuple[Schedule, ...] = (*ingest.SCHEDULES, *objects.SCHEDULES)
 
 
-def reactions(projection: Projection) -> Reactions:
+def schedules(settings: Settings) -> tuple[Schedule, ...]:
+    return (
+        *ingest.SCHEDULES,
+        *objects.SCHEDULES,
+        *generations.SCHEDULES,
+        *approvals.SCHEDULES,
+        *submissions.schedules(settings),
+    )
+
+
+def reactions(projection: Projection, gone: SourceGone) -> Reactions:
+    """In this order; the library's comes last, since it ends the delivery."""
     return {
         Action.CREATED: (projection.on_created,),
-        Action.DELETED: (projection.on_deleted,),
+        Action.DELETED: (gone.on_upload_deleted, projection.on_deleted),
     }
 
 
@@ -41,10 +60,12 @@ def handlers(
     opened: Opened,
     intake: Intake,
     classify: Classification,
+    approve: Approvals,
 ) -> tuple[Handler[Any], ...]:
     return (
         *ingest.handlers(offload, sweep),
         *objects.handlers(deliver, opened.upkeep),
         Handler(REJECTED, intake.handle_rejected),
         *classification.handlers(classify),
+        *approvals.handlers(approve),
     )

@@ -3,7 +3,7 @@
 Opened in the order things stand on each other, closed in reverse. Nothing else builds services.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from safelight.admin.engine import Engine
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
+from safelight.generations.services import Generations, open_generations
 from safelight.http.paging import Cursors
 from safelight.http.registry import Registry
 from safelight.infra.bus import Bus
@@ -38,8 +39,10 @@ from safelight.objects.deliver import Deliver
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.registry import Ground, Opened, open_store
 from safelight.objects.store import ObjectStore
-from safelight.reactions import KINDS, SCHEDULES, handlers, reactions
+from safelight.reactions import KINDS, handlers, reactions, schedules
+from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
+from safelight.submissions import services as submissions
 from safelight.web.assets import Assets
 from safelight.web.rendering import Pages
 
@@ -57,28 +60,50 @@ class Base:
     queue: Queue
     directory: IngestDirectory
     opened: Opened
+    secret: str
+    address: Callable[[], str]
+
+    @property
+    def store(self) -> ObjectStore:
+        return self.opened.store
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What both answering and working need."""
+
+    sweep: Sweep
+    intake: Intake
+    generations: Generations
+    submissions: submissions.Front
 
 
 @asynccontextmanager
 async def open_services(
-    settings: Settings, database_url: str, *, worker: bool = False
+    settings: Settings,
+    database_url: str,
+    *,
+    worker: bool = False,
+    address: Callable[[], str] | None = None,
 ) -> AsyncIterator[Registry]:
+    """`address` is where this server can be called; webhooks of its own go there."""
     async with AsyncExitStack() as stack:
-        base = await _open_base(stack, settings, database_url)
-        sweep = Sweep(
-            base.db, base.directory, base.clock, base.metrics, settings.ingest_ttl_seconds
-        )
-        if removed := await sweep.at_start():
+        base = await _open_base(stack, settings, database_url, address or _configured(settings))
+        features = _open_features(stack, base)
+        if removed := await features.sweep.at_start():
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
-        engine = Engine(await _start_worker(stack, base, sweep) if worker else None)
-        yield await _registry(stack, base, engine)
+        engine = Engine(await _start_worker(stack, base, features) if worker else None)
+        yield _registry(stack, base, features, engine)
 
 
-async def _open_base(stack: AsyncExitStack, settings: Settings, database_url: str) -> Base:
+async def _open_base(
+    stack: AsyncExitStack, settings: Settings, database_url: str, address: Callable[[], str]
+) -> Base:
     clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
     await migrate(database_url)
     db = await Database.open(database_url, pool_size=settings.database_pool_size)
     stack.push_async_callback(db.close)
+    secret = await secret_key(db, settings, ids)
     directory = IngestDirectory(settings.ingest_path, ids)
     stack.callback(directory.close)
     opened = open_store(Ground(settings, db, clock, ids, metrics))
@@ -88,30 +113,55 @@ async def _open_base(stack: AsyncExitStack, settings: Settings, database_url: st
     await bus.start()
     stack.push_async_callback(bus.stop)
     queue = Queue(db, bus, clock, owner=process, node=directory.node, kinds=KINDS)
-    return Base(settings, clock, ids, metrics, db, bus, queue, directory, opened)
+    return Base(settings, clock, ids, metrics, db, bus, queue, directory, opened, secret, address)
 
 
-async def _start_worker(stack: AsyncExitStack, base: Base, sweep: Sweep) -> Worker:
-    db, queue, clock, store = base.db, base.queue, base.clock, base.opened.store
+def _open_features(stack: AsyncExitStack, base: Base) -> Features:
+    settings, db, clock = base.settings, base.db, base.clock
+    front = submissions.front(_submissions_ground(base))
+    generations = open_generations(
+        settings, db, base.queue, base.store, clock, base.ids, base.metrics, base.secret,
+        base.address, when_artifact_deleted=front.gone.artifact_deleted,
+    )  # fmt: skip
+    stack.push_async_callback(generations.close)
+    return Features(
+        sweep=Sweep(db, base.directory, clock, base.metrics, settings.ingest_ttl_seconds),
+        intake=Intake(db, base.queue, clock, base.opened.bucket),
+        generations=generations,
+        submissions=front,
+    )
+
+
+async def _start_worker(stack: AsyncExitStack, base: Base, features: Features) -> Worker:
+    db, queue, clock, store = base.db, base.queue, base.clock, base.store
     projection = Projection(
         db, store, clock, base.bus, lambda: queue.wake(RUN), telling=base.opened.telling
     )
-    deliver = Deliver(db, clock, reactions(projection))
+    front = features.submissions
+    deliver = Deliver(db, clock, reactions(projection, front.gone))
     offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
     classifier = build_classifier(base.settings, clock)
     stack.push_async_callback(classifier.close)
+    sandbox = Sandbox(submissions.limits(base.settings))
+    stack.push_async_callback(sandbox.close)
+    tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
     classify = Classification(db, store, classifier, clock, base.bus)
-    intake = Intake(db, queue, clock, base.opened.bucket)
-    everything = handlers(offload, sweep, deliver, base.opened, intake, classify)
-    worker = Worker(queue, everything, SCHEDULES)
+    everything = (
+        *handlers(
+            offload, features.sweep, deliver, base.opened, features.intake, classify,
+            front.approvals,
+        ),
+        *features.generations.handlers,
+        *submissions.work(_submissions_ground(base), front, sandbox, tools),
+    )  # fmt: skip
+    worker = Worker(queue, everything, schedules(base.settings))
     await worker.start()
     stack.push_async_callback(worker.stop, base.settings.shutdown_seconds)
     return worker
 
 
-async def _registry(stack: AsyncExitStack, base: Base, engine: Engine) -> Registry:
+def _registry(stack: AsyncExitStack, base: Base, features: Features, engine: Engine) -> Registry:
     db, clock, ids, queue = base.db, base.clock, base.ids, base.queue
-    secret = await secret_key(db, base.settings, ids)
 
     def announce(organization: str) -> None:
         queue.wake(OFFLOAD)
@@ -122,15 +172,26 @@ async def _registry(stack: AsyncExitStack, base: Base, engine: Engine) -> Regist
     hub = Hub(db, base.bus)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest, Cursors(secret),
-        Deletion(base.opened.store, queue, clock), Intake(db, queue, clock, base.opened.bucket),
-        Pages(Assets()),
-        *account_services(db, clock, ids, secret),
+        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest,
+        Cursors(base.secret), Deletion(base.store, queue, clock), features.intake, Pages(Assets()),
+        *account_services(db, clock, ids, base.secret),
+        *features.generations.services,
+        *features.submissions.services(),
     )  # fmt: skip
     registry.add(clock, as_type=Clock)
     registry.add(ids, as_type=Ids)
-    registry.add(base.opened.store, as_type=ObjectStore)
+    registry.add(base.store, as_type=ObjectStore)
     return registry
+
+
+def _submissions_ground(base: Base) -> submissions.Ground:
+    return submissions.Ground(
+        base.settings, base.db, base.bus, base.queue, base.clock, base.ids, base.store
+    )
+
+
+def _configured(settings: Settings) -> Callable[[], str]:
+    return lambda: settings.public_url or f"http://{settings.host}:{settings.port}"
 
 
 def _limits(settings: Settings) -> Limits:

@@ -29,6 +29,7 @@ class Plan:
     inline: bool = False
     callbacks: int = 1  # webhooks per result, at the same moment
     early: bool = False  # the webhook comes before the call's own answer
+    stubborn: bool = False  # calls again until somebody answers, as vendors do
     forgets: bool = False  # asked about, it knows nothing
     gate: asyncio.Event | None = None  # held until set
 
@@ -115,8 +116,13 @@ class Runware:
         address = url or task["webhookURL"]
 
         async def call() -> int:
-            async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
-                return (await client.post(address, json=payload)).status_code
+            while True:
+                with suppress(httpx.HTTPError):
+                    async with httpx.AsyncClient(trust_env=False, timeout=10) as client:
+                        return (await client.post(address, json=payload)).status_code
+                if not self.plan(task).stubborn:
+                    return 0
+                await asyncio.sleep(0.1)
 
         statuses = list(await asyncio.gather(*(call() for _ in range(times))))
         self.told += statuses

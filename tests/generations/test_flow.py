@@ -125,9 +125,7 @@ async def test_a_lost_answer_is_asked_for_not_paid_again(here: Here, vendor: Run
     assert vendor.asked == [vendor.submitted[0]["taskUUID"]]
 
 
-async def test_a_task_the_vendor_does_not_know_gets_a_new_id(
-    here: Here, vendor: Runware
-) -> None:
+async def test_a_task_the_vendor_does_not_know_gets_a_new_id(here: Here, vendor: Runware) -> None:
     vendor.default = Plan(statuses=[500])
     async with world(**here) as made, made.client() as client:
         assert (await ask_one(client))["status"] == "ready"

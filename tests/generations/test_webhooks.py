@@ -29,7 +29,9 @@ async def waiting(made: World, client: Client, vendor: Runware, **wanted: Any) -
     idle = "SELECT count(*) = 1 FROM jobs"  # the timer
 
     async def settled() -> bool:
-        taken = all(task["status"] == "submitted" for task in (await client.show(generation))["tasks"])
+        taken = all(
+            task["status"] == "submitted" for task in (await client.show(generation))["tasks"]
+        )
         return taken and bool(await made.db.fetchval(idle))
 
     await until(settled)

@@ -144,6 +144,7 @@ async def world(
     worker: bool = True,
     lease: float = 10.0,
     clock: Clock | None = None,
+    open_store: Callable[[Database], ObjectStore] | None = None,
     fetcher: Fetcher | None = None,
     port: int = 0,
     **values: Any,
@@ -153,7 +154,11 @@ async def world(
     async with AsyncExitStack() as stack:
         db = await Database.open(database_url, pool_size=8)
         stack.callback(db.terminate)
-        store = LocalStore(db, Blobs(directory / "blobs", ids), clock, ids)
+        store: ObjectStore
+        if open_store is not None:
+            store = open_store(db)
+        else:
+            store = LocalStore(db, Blobs(directory / "blobs", ids), clock, ids)
         stack.push_async_callback(store.close)
         owner = f"world-{next(_owners)}"
         bus = Bus(db, owner)

@@ -157,11 +157,12 @@ class Moves:
         await self.work(*then)
 
     async def notify(self, *picks: int) -> None:
-        """The bucket's own messenger brings some of what it has to say, and works on it."""
+        """The bucket says some of what it has to say, and it is heard."""
         for pick in picks:
             if notices := self.story.notices:
                 await self.world.send(notices[pick % len(notices)])
-                await self.work(pick)
+                if job := await self.world.claim(pick, "objects.deliver"):
+                    await self._run(job)
 
     async def expire(self, name: str) -> None:
         await self.world.expire(name)

@@ -135,7 +135,7 @@ async def run_number(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def fence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    await rewrite(db, "job_finish", "AND claim = p_claim AND status = 'running'", "")
+    await rewrite(db, "job_finish", "AND claim = p_claim AND lease_until IS NOT NULL", "")
     await rewrite(db, "job_finish", "RETURN FOUND", "RETURN true")
 
 

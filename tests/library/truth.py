@@ -197,6 +197,11 @@ def _check_history(world: World, found: Everything) -> None:
     done = {r["idempotency_key"] for r in found.uploads if r["classification_status"] == "done"}
     assert done <= updated.keys(), "a success that nobody was told of"
     _check_no_late_errors(lines)
+    told_dropped = {
+        (d["idempotencyKey"], d["run"]) for kind, d in lines if kind == "run_dropped"
+    }
+    dropped = {(r["idempotency_key"], r["run"]) for r in found.runs if r["status"] == "dropped"}
+    assert dropped <= told_dropped, "a run ended and nobody knows why"
     told = sum(kind in OF_DELIVERIES for kind, _ in lines)
     if not world.story.forgotten:
         assert told == found.own + world.story.deliveries, "a delivery told twice, or not at all"

@@ -164,7 +164,6 @@ class World:
         self.intake = Intake(db, self.queue, self.clock)
         self.classify = Classification(db, self.store, self.classifier, self.clock, self.bus)
         self.handlers = self._handlers()
-        self.ledger = Ledger(db, self.queue.dead_letters, self.handlers, self.queue.lease)
 
     def _open_store(self, root: Path) -> ObjectStore:
         if not self.telling:
@@ -381,8 +380,10 @@ class World:
         return str(job.payload.name)
 
     async def write(self, job: Job[Any], outcome: Outcome) -> None:
-        if self.ledger.end(job, outcome):
-            await self.ledger.settle()
+        """As a worker does; with a ledger of its own, since each stands for another process."""
+        ledger = Ledger(self.db, self.queue.dead_letters, self.handlers, self.queue.lease)
+        if ledger.end(job, outcome):
+            await ledger.settle()
 
     async def think(self, job: Job[Any]) -> Thought | None:
         """Runs a classification until the model has the image; none when it ends before."""

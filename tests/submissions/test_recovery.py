@@ -4,10 +4,13 @@ import asyncio
 
 import pytest
 
+from infra.queue.crew import until
 from safelight.accounts.access import Role
 from safelight.classification.base import ModelError
 from safelight.infra import failpoints
+from safelight.infra.queue_worker import Worker
 from safelight.submissions.failures import FailureClass
+from safelight.submissions.jobs import schedules
 from safelight.submissions.moments import to_ms
 from safelight.submissions.operator import stuck
 from safelight.submissions.timeouts import record_timeout, timeouts
@@ -228,6 +231,28 @@ async def test_what_no_claim_saw_is_counted_by_recovery_once(desk: Desk) -> None
     await desk.work()
     assert await failures(desk) == 1
     assert (await desk.see(submission))["state"] == "PUBLISHED"
+
+
+async def test_the_schedule_does_it_by_itself(desk: Desk) -> None:
+    submission = await a_stuck_one(desk)
+    desk.tools.trouble = None
+    desk.clock.advance(minutes=6)
+    often = schedules(desk.settings.model_copy(update={"recovery_interval_seconds": 1}))
+    assert [(one.kind.name, one.every) for one in schedules(desk.settings)] == [
+        ("submissions.recover", 300)
+    ]
+    await desk.bus.start()
+    worker = Worker(desk.queue, list(desk.handlers.values()), often)
+    await worker.start()
+    try:
+        await until(lambda: published(desk, submission), 20)
+    finally:
+        await worker.stop(5)
+        await desk.bus.stop()
+
+
+async def published(desk: Desk, submission: str) -> bool:
+    return bool((await desk.see(submission))["state"] == "PUBLISHED")
 
 
 # What people see of it

@@ -87,7 +87,7 @@ async def keep_hold(connection: Connection, job: Job[Any]) -> bool:
     """Whether the job is still ours; if so, it stays so until the transaction ends."""
     return bool(
         await connection.fetchval(
-            "SELECT true FROM jobs WHERE id = $1 AND claim = $2 AND status = 'running' "
+            "SELECT true FROM jobs WHERE id = $1 AND claim = $2 AND lease_until IS NOT NULL "
             "FOR NO KEY UPDATE",
             job.id,
             job.claim,

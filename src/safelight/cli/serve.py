@@ -16,7 +16,6 @@ import uvloop
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
 from safelight.errors import ConfigurationError
-from safelight.http.registry import Registry
 from safelight.infra import failpoints, logs
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
@@ -72,7 +71,11 @@ async def _serve(
 ) -> None:
     watching = asyncio.create_task(postgres.watch()) if postgres else None
     try:
-        async with open_services(settings, url, worker=worker) as registry:
+        here = _address(settings, listener)
+        async with open_services(settings, url, worker=worker, address=lambda: here) as registry:
+            link = await first_start(
+                registry.get(Database), settings, registry.get(Clock), registry.get(Ids)
+            )
             config = uvicorn.Config(
                 create_app(registry),
                 http="httptools",
@@ -86,7 +89,7 @@ async def _serve(
                 proxy_headers=bool(settings.trusted_proxies),
                 forwarded_allow_ips=list(settings.trusted_proxies),
             )
-            await _Server(config, registry, listener).serve(sockets=[listener])
+            await _Server(config, here, link).serve(sockets=[listener])
     finally:
         if watching:
             watching.cancel()
@@ -95,24 +98,22 @@ async def _serve(
 class _Server(uvicorn.Server):
     """Tells where it is once it answers."""
 
-    def __init__(self, config: uvicorn.Config, registry: Registry, listener: socket.socket) -> None:
+    def __init__(self, config: uvicorn.Config, address: str, link: str | None) -> None:
         super().__init__(config)
-        self._registry = registry
-        self._address = listener.getsockname()
+        self._address = address
+        self._link = link
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        registry = self._registry
-        settings = registry.get(Settings)
-        host, port = self._address[:2]
-        here = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"
-        link = await first_start(
-            registry.get(Database), settings, registry.get(Clock), registry.get(Ids)
-        )
-        structlog.get_logger().info("ready", url=here)
-        print(f"\n  Safelight is running at {here}", flush=True)
-        if link:
-            print(f"  Sign in once with this link:  {here}{link}\n", flush=True)
+        structlog.get_logger().info("ready", url=self._address)
+        print(f"\n  Safelight is running at {self._address}", flush=True)
+        if self._link:
+            print(f"  Sign in once with this link:  {self._address}{self._link}\n", flush=True)
+
+
+def _address(settings: Settings, listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 from safelight.generations import jobs
 from safelight.generations.alarm import Alarm, Stop
-from safelight.generations.artifacts.deletion import Deletion
+from safelight.generations.artifacts.deletion import Deletion, WhenDeleted
 from safelight.generations.cancel import Cancel
 from safelight.generations.create import Create
 from safelight.generations.fetch import Fetcher
@@ -59,6 +59,7 @@ def open_generations(
     address: Callable[[], str],
     *,
     fetcher: Fetcher | None = None,
+    when_artifact_deleted: WhenDeleted | None = None,
 ) -> Generations:
     """`address` is asked whenever a webhook's address is made; `secret` signs those."""
     addresses = WebhookAddresses(secret, address)
@@ -87,7 +88,7 @@ def open_generations(
             Cancel(owner),
             Tagging(db),
             Webhooks(owner, providers, addresses),
-            Deletion(store, clock, queue.bus),
+            Deletion(store, clock, queue.bus, when_artifact_deleted),
         ),
         jobs.handlers(work, alarm, Stop(owner, providers, orders), delivery, sweep),
         delivery,

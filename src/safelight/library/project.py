@@ -11,7 +11,6 @@ is lenient: a run that could not be stopped in time finds no row to write to.
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import asdict
 from typing import Any
 
 from safelight.infra import activity
@@ -23,6 +22,8 @@ from safelight.infra.jobs import Done, Job, LeaseLost, Verdict
 from safelight.library import repo
 from safelight.library.entry import BeatenBy, CreateFacts, Entry, Stamp, StoreNow
 from safelight.library.order import (
+    CreateDecision,
+    DeleteDecision,
     KeepTombstone,
     MoveTime,
     Reason,
@@ -81,8 +82,8 @@ class Projection:
                 present.now if present else None,
                 found.run,
             )
-            entry = await self._create(connection, organization, name, event, decision, present)
-            await self._settle(connection, event, job, organization, entry)
+            told = await self._create(connection, organization, name, event, decision, present)
+            await self._settle(connection, event, job, organization, told)
         self._bus.announce("activity", organization)
         if isinstance(decision, WriteMarker | StartRun):
             self._wake_classifier()
@@ -102,15 +103,8 @@ class Projection:
                 found.present.now if found.present and trusted else None,
                 built_in=not self._telling,
             )
-            if isinstance(decision, Skip):
-                entry = _dropped(name, event, decision.reason, decision.beaten_by, told=False)
-            else:
-                await reach("library.remove")
-                await repo.remove(
-                    connection, organization, name, decision.tombstone.stamp, self._clock.now_ms()
-                )
-                entry = _deleted(name, event, decision)
-            await self._settle(connection, event, job, organization, entry)
+            told = await self._delete(connection, organization, name, event, decision)
+            await self._settle(connection, event, job, organization, told)
         self._bus.announce("activity", organization)
         return Done(already=True)
 
@@ -120,28 +114,49 @@ class Projection:
         organization: str,
         name: str,
         event: ObjectEvent,
-        decision: Skip | MoveTime | WriteMarker | StartRun,
+        decision: CreateDecision,
         present: Present | None,
-    ) -> activity.Entry:
+    ) -> list[activity.Entry]:
         now = self._clock.now_ms()
         if isinstance(decision, Skip):
-            return _dropped(name, event, decision.reason, decision.beaten_by)
+            return [_dropped(name, event, decision.reason, decision.beaten_by)]
         if isinstance(decision, MoveTime):
             await reach("library.move_time")
             await repo.move_time(connection, organization, name, decision.entry)
-            return _dropped(name, event, decision.reason, decision.beaten_by)
+            return [_dropped(name, event, decision.reason, decision.beaten_by)]
         if isinstance(decision, StartRun):
             marker = decision.entry.idempotency_key
             await reach("library.restart")
             run = await repo.restart(connection, organization, name, marker, now)
-            return _started(name, event, decision.entry, run)
+            return [_started(name, event, decision.entry, run)]
         facts = _facts(present, event)
         replaces = decision.replaces.idempotency_key if decision.replaces else None
         await reach("library.mark")
-        run = await repo.mark(
+        run, stopped = await repo.mark(
             connection, organization, name, decision.entry, replaces, facts, words(name), now
         )
-        return _started(name, event, decision.entry, run)
+        winner = BeatenBy(event.event_time, decision.entry.idempotency_key)
+        return [
+            *_stopped(name, decision.replaces, stopped, winner),
+            _started(name, event, decision.entry, run),
+        ]
+
+    async def _delete(
+        self,
+        connection: Connection,
+        organization: str,
+        name: str,
+        event: ObjectEvent,
+        decision: DeleteDecision,
+    ) -> list[activity.Entry]:
+        if isinstance(decision, Skip):
+            return [_dropped(name, event, decision.reason, decision.beaten_by, told=False)]
+        stamp, now = decision.tombstone.stamp, self._clock.now_ms()
+        await reach("library.remove")
+        stopped = await repo.remove(connection, organization, name, stamp, now)
+        gone = decision.entry if isinstance(decision, RemoveRow) else None
+        winner = BeatenBy(event.event_time, None)
+        return [*_stopped(name, gone, stopped, winner), _deleted(name, event, decision)]
 
     def _room(self) -> AbstractAsyncContextManager[Any]:
         """The lock is held while a bucket is asked, so only a few may ask: connections are few."""
@@ -161,12 +176,12 @@ class Projection:
         event: ObjectEvent,
         job: Job[Delivery],
         organization: str,
-        entry: activity.Entry,
+        told: list[activity.Entry],
     ) -> None:
         """Raising rolls back what this attempt wrote: the event is somebody else's by now."""
         await reach("library.settle")
         now = self._clock.now_ms()
-        if not await repo.settle(connection, event.id, job, organization, [entry], now):
+        if not await repo.settle(connection, event.id, job, organization, told, now):
             raise LeaseLost
 
 
@@ -202,6 +217,22 @@ def _started(name: str, event: ObjectEvent, entry: Entry, run: int) -> activity.
     )
 
 
+def _stopped(
+    name: str, entry: Entry | None, run: int | None, winner: BeatenBy
+) -> list[activity.Entry]:
+    """A run that was under way for what is no longer there. If it finds something, nobody asks."""
+    if entry is None or run is None:
+        return []
+    data = {
+        "name": name,
+        "idempotencyKey": entry.idempotency_key,
+        "run": run,
+        "reason": "superseded" if winner.idempotency_key else "deleted",
+        "beatenBy": _winner(winner),
+    }
+    return [activity.Entry(f"upload:{name}", "run_dropped", data)]
+
+
 def _dropped(
     name: str,
     event: ObjectEvent,
@@ -218,15 +249,18 @@ def _dropped(
         "actor": {"type": "event", "name": event.source},
     }
     if beaten_by is not None:
-        beaten = asdict(beaten_by)
-        when = beaten["event_time"]
-        data["beatenBy"] = {
-            "eventTime": None if when is None else iso(when),
-            "idempotencyKey": beaten["idempotency_key"],
-        }
+        data["beatenBy"] = _winner(beaten_by)
     public = told and reason in _TOLD
     kind = "classification_workflow_skipped" if public else "event_dropped"
     return activity.Entry(f"upload:{name}", kind, data)
+
+
+def _winner(beaten_by: BeatenBy) -> dict[str, str | None]:
+    when = beaten_by.event_time
+    return {
+        "eventTime": None if when is None else iso(when),
+        "idempotencyKey": beaten_by.idempotency_key,
+    }
 
 
 def _deleted(name: str, event: ObjectEvent, decision: RemoveRow | KeepTombstone) -> activity.Entry:

@@ -85,9 +85,11 @@ async def mark(
     facts: dict[str, Any],
     words: list[str],
     now: int,
-) -> int:
-    run: int = await connection.fetchval(
-        "SELECT library_mark($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+) -> tuple[int, int | None]:
+    """The run that was started, and the replaced marker's that was stopped."""
+    row = await connection.fetchrow(
+        "SELECT * FROM library_mark"
+        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         organization,
         name,
         entry.stamp.event_time,
@@ -104,7 +106,8 @@ async def mark(
         words,
         now,
     )
-    return run
+    assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
+    return row["started"], row["stopped"]
 
 
 async def restart(
@@ -142,9 +145,9 @@ async def move_time(connection: Connection, organization: str, name: str, entry:
 
 async def remove(
     connection: Connection, organization: str, name: str, stamp: Stamp, now: int
-) -> None:
-    """The row, if there is one; the tombstone in any case."""
-    await connection.execute(
+) -> int | None:
+    """The row, if there is one; the tombstone in any case. Answers the run that was stopped."""
+    stopped: int | None = await connection.fetchval(
         "SELECT library_remove($1, $2, $3, $4, $5, $6) -- DELETE ",
         organization,
         name,
@@ -153,6 +156,7 @@ async def remove(
         stamp.source,
         now,
     )
+    return stopped
 
 
 async def settle(

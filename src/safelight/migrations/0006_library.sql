@@ -75,7 +75,7 @@ CREATE FUNCTION library_look(
     p_organization text, p_name text,
     OUT upload uploads, OUT tombstone tombstones, OUT object objects, OUT run_status text
 )
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
     PERFORM object_lock(p_organization || '/' || p_name);
     SELECT * INTO upload FROM uploads WHERE organization = p_organization AND name = p_name;
@@ -121,38 +121,42 @@ END
 $$;
 
 -- Stops whatever works for a marker. The queue is asked, and outranks the run's own row; nothing
--- being there, or it having ended, is fine.
+-- being there, or it having ended, is fine. Answers the number of a run that was under way.
 CREATE FUNCTION classification_stop(
     p_organization text, p_name text, p_marker text, p_now bigint
-) RETURNS void
+) RETURNS integer
 LANGUAGE plpgsql AS $$
+DECLARE
+    stopped integer;
 BEGIN
-    PERFORM job_cancel('classification.run', classification_key(p_organization, p_name, p_marker));
+    PERFORM job_cancel(
+        'classification.run', classification_key(p_organization, p_name, p_marker), true);
     UPDATE classification_runs SET status = 'dropped', finished_at = p_now
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
-      AND status IN ('pending', 'running');
+      AND status IN ('pending', 'running')
+    RETURNING run INTO stopped;
+    RETURN stopped;
 END
 $$;
 
 -- The row of a name takes a marker, forgets what was known of the one before, and its run starts.
--- Returns the run's number.
+-- `stopped` is the number of the run that `p_replaces` had under way.
 CREATE FUNCTION library_mark(
     p_organization text, p_name text, p_event_time bigint, p_sequencer text, p_source text,
     p_e_tag text, p_marker text, p_replaces text, p_image_id text, p_mime_type text,
-    p_width integer, p_height integer, p_size_bytes bigint, p_words text[], p_now bigint
-) RETURNS integer
+    p_width integer, p_height integer, p_size_bytes bigint, p_words text[], p_now bigint,
+    OUT started integer, OUT stopped integer
+)
 LANGUAGE plpgsql AS $$
-DECLARE
-    new_run integer;
 BEGIN
     IF p_replaces <> p_marker THEN
-        PERFORM classification_stop(p_organization, p_name, p_replaces, p_now);
+        stopped := classification_stop(p_organization, p_name, p_replaces, p_now);
     END IF;
-    new_run := classification_start(p_organization, p_name, p_marker, p_now);
+    started := classification_start(p_organization, p_name, p_marker, p_now);
     INSERT INTO uploads (organization, name, event_time, sequencer, source, e_tag, idempotency_key,
                          image_id, mime_type, width, height, size_bytes, run, search)
     VALUES (p_organization, p_name, p_event_time, p_sequencer, p_source, p_e_tag, p_marker,
-            p_image_id, p_mime_type, p_width, p_height, p_size_bytes, new_run,
+            p_image_id, p_mime_type, p_width, p_height, p_size_bytes, started,
             array_to_tsvector(p_words))
     ON CONFLICT (organization, name) DO UPDATE
         SET event_time = excluded.event_time, sequencer = excluded.sequencer,
@@ -162,24 +166,25 @@ BEGIN
             size_bytes = excluded.size_bytes, run = excluded.run, search = excluded.search,
             classification_status = 'pending', classification_label = NULL,
             classification_score = NULL, classification_model = NULL, classified_at = NULL;
-    RETURN new_run;
 END
 $$;
 
--- The one row of a name goes, what it knew goes with it, and its tombstone stays.
+-- The one row of a name goes, what it knew goes with it, and its tombstone stays. Answers the number
+-- of a run that was under way.
 CREATE FUNCTION library_remove(
     p_organization text, p_name text, p_event_time bigint, p_sequencer text, p_source text,
     p_now bigint
-) RETURNS void
+) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
-    marker text;
+    marker  text;
+    stopped integer;
 BEGIN
-    -- The job before the row, as in classification_apply: the two cannot wait for each other.
     SELECT idempotency_key INTO marker FROM uploads
     WHERE organization = p_organization AND name = p_name;
     IF FOUND THEN
-        PERFORM classification_stop(p_organization, p_name, marker, p_now);
+        -- The job before the row, as in classification_apply: the two cannot wait for each other.
+        stopped := classification_stop(p_organization, p_name, marker, p_now);
         DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
     END IF;
     INSERT INTO tombstones (organization, name, event_time, sequencer, source, buried_at)
@@ -187,6 +192,7 @@ BEGIN
     ON CONFLICT (organization, name) DO UPDATE
         SET event_time = excluded.event_time, sequencer = excluded.sequencer,
             source = excluded.source, buried_at = excluded.buried_at;
+    RETURN stopped;
 END
 $$;
 

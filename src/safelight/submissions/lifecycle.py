@@ -28,7 +28,6 @@ TRANSITIONS: Final[dict[State, tuple[State, ...]]] = {
 
 # What a machine is to do next; the others wait for a person, or for nothing.
 UNDER_WAY: Final = frozenset({State.RECEIVED, State.TIER1_SCANNING, State.TIER2_SCANNING})
-SCANNING: Final = frozenset({State.TIER1_SCANNING, State.TIER2_SCANNING})
 TERMINAL: Final = frozenset({State.PUBLISHED, State.REJECTED, State.WITHDRAWN})
 
 

@@ -18,7 +18,7 @@ class KnownPictures:
         found = await policies.matching(
             self.db, submission.organization, submission.checksum, look, NEAR
         )
-        return None if found is None else Match(found[0].id, found[1], found[0].note)
+        return None if found is None else Match(found[0].id, found[1])
 
     async def published(
         self, submission: Submission, look: Look | None, closeness: Closeness

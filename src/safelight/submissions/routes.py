@@ -1,5 +1,6 @@
 """Submissions for those who make them, and what everybody may see of them."""
 
+import re
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
@@ -39,6 +40,7 @@ TempoDep = Annotated[Tempo, provided(Tempo)]
 CursorsDep = Annotated[Cursors, provided(Cursors)]
 Store = Annotated[ObjectStore, provided(ObjectStore)]
 
+_ID = re.compile(r"sub_[0-9a-z]{1,40}")
 PUBLIC_CACHE = "public, max-age=300"
 PRIVATE_CACHE = "private, no-store"
 
@@ -174,7 +176,7 @@ async def preview(
 )
 @router.head("/public/{submission_id}", dependencies=[open_to_everyone], include_in_schema=False)
 async def public(submission_id: str, request: Request, db: Db, store: Store) -> Response:
-    found = await repo.find(db, submission_id)
+    found = await repo.find(db, submission_id) if _ID.fullmatch(submission_id) else None
     if found is None or found.state is not State.PUBLISHED:
         raise NotFound
     response = await _rendition(request, found, store, PUBLIC_CACHE)

@@ -72,8 +72,8 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(slots=st.integers(1, 4), owner=st.sampled_from(["w1", "w2"]))
     def claim(self, slots: int, owner: str) -> None:
         opening = Opening(KIND.name, slots, "a")
-        for row in self.do(queue_repo.claim(self.connection, [opening], "here", owner, LEASE)):
-            job_id, _, tenant, payload, claim, attempt = row
+        rows = self.do(queue_repo.claim(self.connection, [opening], "here", owner, LEASE))
+        for job_id, _, tenant, payload, claim, attempt in sorted(rows):
             job = Job(JobId(job_id), KIND, tenant, payload, claim, attempt)
             assert job.id in self.alive, "a job that ended was claimed"
             assert job.id not in self.holder, "a job that is held was claimed"

@@ -9,12 +9,16 @@ from safelight.accounts.access import Caller, Role
 from safelight.accounts.guard import Access, allow, operator_only
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
-from safelight.infra.clock import iso
+from safelight.infra.clock import Clock, iso
 from safelight.infra.dead_letters import DeadLetter
 from safelight.infra.queue import Queue
+from safelight.submissions.operator import stuck
+from safelight.submissions.tempo import Tempo
+from safelight.submissions.timeouts import timeouts
 
 router = APIRouter(tags=["operator"])
 
+ClockDep = Annotated[Clock, provided(Clock)]
 QueueDep = Annotated[Queue, provided(Queue)]
 CursorsDep = Annotated[Cursors, provided(Cursors)]
 Operator = Annotated[Caller, operator_only()]
@@ -26,7 +30,7 @@ Everything = Annotated[
 
 
 @router.get("/api/v1/admin/queue/metrics", summary="What the queues did, hour by hour")
-async def metrics(caller: Operator, queue: QueueDep) -> dict[str, Any]:
+async def metrics(caller: Operator, queue: QueueDep, clock: ClockDep) -> dict[str, Any]:
     del caller
     hours = [
         {
@@ -37,11 +41,16 @@ async def metrics(caller: Operator, queue: QueueDep) -> dict[str, Any]:
         }
         for row in await queue.throughput()
     ]
-    return {"throughput": {"recentHours": hours}, "timeouts": {"hours": [], "totals": {}}}
+    return {
+        "throughput": {"recentHours": hours},
+        "timeouts": await timeouts(queue.db, clock.now_ms()),
+    }
 
 
 @router.get("/api/v1/admin/queue/status", summary="What waits, runs and is stuck now")
-async def status(caller: Operator, queue: QueueDep) -> dict[str, Any]:
+async def status(
+    caller: Operator, queue: QueueDep, clock: ClockDep, tempo: Annotated[Tempo, provided(Tempo)]
+) -> dict[str, Any]:
     del caller
     queues = [
         {
@@ -54,7 +63,7 @@ async def status(caller: Operator, queue: QueueDep) -> dict[str, Any]:
         }
         for row in await queue.status()
     ]
-    return {"queues": queues, "stuck": []}
+    return {"queues": queues, "stuck": await stuck(queue.db, clock.now_ms(), tempo)}
 
 
 @router.get("/api/v1/admin/dead-letters", summary="Everybody's dead letters, latest first")

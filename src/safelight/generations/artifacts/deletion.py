@@ -1,7 +1,7 @@
 """Deleting an artifact for good: bytes, row and tags in one transaction. That it once was stays
 known, so that deleting it again is no error."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from safelight.generations.artifacts import repo
 from safelight.generations.artifacts.repo import Artifact
@@ -15,25 +15,38 @@ from safelight.infra.failpoints import reach
 from safelight.objects.records import PlainDelete
 from safelight.objects.store import ObjectStore, Place
 
+# Called in the transaction with the organization and the artifact's id.
+WhenDeleted = Callable[[Connection, str, str], Awaitable[None]]
+
 
 class Deletion:
-    def __init__(self, store: ObjectStore, clock: Clock, bus: Bus) -> None:
+    def __init__(
+        self, store: ObjectStore, clock: Clock, bus: Bus, when_deleted: WhenDeleted | None = None
+    ) -> None:
         self._store = store
         self._clock = clock
         self._bus = bus
+        self._when_deleted = when_deleted
 
     async def delete(self, artifact: Artifact, actor: Mapping[str, str]) -> None:
-        record = _Record(artifact, actor, self._clock)
+        record = _Record(artifact, actor, self._clock, self._when_deleted)
         await reach("generations.delete_artifact")
         if await self._store.delete_with(key_of(artifact.id), record):
             self._bus.announce("activity", artifact.organization)
 
 
 class _Record:
-    def __init__(self, artifact: Artifact, actor: Mapping[str, str], clock: Clock) -> None:
+    def __init__(
+        self,
+        artifact: Artifact,
+        actor: Mapping[str, str],
+        clock: Clock,
+        when_deleted: WhenDeleted | None,
+    ) -> None:
         self._artifact = artifact
         self._actor = actor
         self._clock = clock
+        self._when_deleted = when_deleted
 
     async def write(self, connection: Connection, place: Place) -> bool:
         """False: somebody else has just deleted it."""
@@ -43,6 +56,8 @@ class _Record:
             await reach("generations.remove_artifact")
             if not await repo.remove(connection, artifact.id, now):
                 return False
+            if self._when_deleted:
+                await self._when_deleted(connection, artifact.organization, artifact.id)
             entry = deleted(artifact.generation_id, artifact.id, self._actor)
             await activity.append(connection, artifact.organization, now, entry)
         return True

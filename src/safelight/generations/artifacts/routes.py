@@ -85,12 +85,13 @@ async def delete(
     db: Db,
     deletion: Annotated[Deletion, provided(Deletion)],
 ) -> None:
-    gone = await repo.deleted_from(db, artifact_id)
-    if gone is not None:
-        authorize(caller, gone, Role.MEMBER)
-        return
-    found = await _visible(db, caller, artifact_id, Role.MEMBER)
-    await deletion.delete(found, caller.as_actor())
+    found = await repo.find(db, artifact_id)
+    organization = found.organization if found else await repo.deleted_from(db, artifact_id)
+    if organization is None:
+        raise NotFound
+    authorize(caller, organization, Role.MEMBER)
+    if found is not None:
+        await deletion.delete(found, caller.as_actor())
 
 
 @router.put("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Put a tag")

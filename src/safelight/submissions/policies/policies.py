@@ -13,7 +13,7 @@ from safelight.infra.ids import Ids
 from safelight.settings import Settings
 from safelight.submissions.looks import Look
 from safelight.submissions.policies import repo
-from safelight.submissions.policies.policy import Own, Policy, combined
+from safelight.submissions.policies.policy import Own, Policy, check, combined
 from safelight.submissions.policies.repo import Blocked
 
 
@@ -33,14 +33,14 @@ class Policies:
         return combined(self.settings, await repo.own(self.db, organization))
 
     async def change(self, organization: str, own: Own, actor: dict[str, str]) -> Policy:
-        policy = combined(self.settings, own)
+        check(self.settings, own)
         async with self.db.transaction() as connection:
             await reach("submissions.put_policy")
             await repo.put_own(connection, organization, own)
             entry = Entry("policy:submissions", "submission_policy_changed", {"actor": actor})
             await activity.append(connection, organization, self.clock.now_ms(), entry)
         self.bus.announce("activity", organization)
-        return policy
+        return combined(self.settings, own)
 
     async def block(
         self,

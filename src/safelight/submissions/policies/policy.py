@@ -23,9 +23,19 @@ class Policy:
 
 
 def combined(settings: Settings, own: Own) -> Policy:
+    """Should a changed setting have crossed the organization's own, nothing between is reviewed."""
+    block, review = _thresholds(settings, own)
+    return Policy(block, min(review, block), frozenset(own.blocked_labels))
+
+
+def check(settings: Settings, own: Own) -> None:
     """Refuses thresholds between which nobody would be asked."""
-    block = settings.safety_block_score if own.safety_block is None else own.safety_block
-    review = settings.safety_review_score if own.safety_review is None else own.safety_review
+    block, review = _thresholds(settings, own)
     if review > block:
         raise InvalidRequest("safetyReview must not be larger than safetyBlock.")
-    return Policy(block, review, frozenset(own.blocked_labels))
+
+
+def _thresholds(settings: Settings, own: Own) -> tuple[float, float]:
+    block = settings.safety_block_score if own.safety_block is None else own.safety_block
+    review = settings.safety_review_score if own.safety_review is None else own.safety_review
+    return block, review

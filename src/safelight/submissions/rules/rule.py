@@ -33,7 +33,6 @@ class Match:
 
     id: str
     exact: bool
-    note: str = ""
 
 
 class Records(Protocol):

@@ -63,7 +63,7 @@ export class Feed {
       };
       const listenOn = () => {
         clearTimeout(silence);
-        silence = setTimeout(isAlive, SILENCE);
+        if (socket.readyState === WebSocket.OPEN) silence = setTimeout(isAlive, SILENCE);
       };
       this.#hurry = isAlive;
       socket.addEventListener("open", () => {

@@ -1,0 +1,196 @@
+"""What every provider promises, whoever is behind it."""
+
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from generations.benches import WEBHOOK, Bench, an_order, bench, built
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from safelight.generations.lifecycle import Code, Kind
+from safelight.generations.network import target_of
+from safelight.generations.providers.base import (
+    DRAWN,
+    Accepted,
+    Finished,
+    Order,
+    Refused,
+    Report,
+    Trouble,
+    Unknown,
+)
+from safelight.generations.providers.registry import BUILDERS, NAMES
+
+VENDORS = [name for name in NAMES if name != "studio"]  # the studio is in this very process
+
+
+@pytest.fixture(params=NAMES)
+async def on_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
+    async with bench(request.param) as found:
+        yield found
+
+
+async def submitted(on_bench: Bench, how: str, kind: Kind = Kind.IMAGE) -> tuple[Order, Any]:
+    order = an_order(on_bench, kind, **on_bench.behave(how))
+    outcome = await on_bench.provider.submit(order)
+    known = getattr(outcome, "task_id", None) or order.task_id
+    return replace(order, task_id=known), outcome
+
+
+async def test_an_image_comes_with_its_call(on_bench: Bench) -> None:
+    order, outcome = await submitted(on_bench, "fine")
+    assert isinstance(outcome, Finished)
+    assert order.task_id
+    json.dumps(outcome.media.to_json(), allow_nan=False)
+    if outcome.media.url == DRAWN:
+        assert (await on_bench.provider.draw(order)).content
+    else:
+        target_of(outcome.media.url, (), [outcome.media.url.split("/")[2]])
+
+
+async def test_a_video_is_taken_and_told_of(on_bench: Bench) -> None:
+    order, outcome = await submitted(on_bench, "fine", Kind.VIDEO)
+    assert isinstance(outcome, Accepted)
+    [report] = on_bench.provider.reports(on_bench.told(order.task_id))
+    assert report.task_id == order.task_id
+    assert isinstance(report.outcome, Finished)
+
+
+async def test_a_refusal_is_final(on_bench: Bench) -> None:
+    _, outcome = await submitted(on_bench, "refused")
+    assert isinstance(outcome, Refused)
+    assert outcome.error.code is Code.REFUSED
+    assert outcome.error.message
+
+
+async def test_being_turned_away_is_not(on_bench: Bench) -> None:
+    _, outcome = await submitted(on_bench, "busy")
+    assert isinstance(outcome, Trouble)
+    assert (outcome.busy, outcome.sent) == (True, False)
+    _, again = await submitted(on_bench, "fine")
+    assert isinstance(again, Finished)
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_lost_answer_may_have_been_taken(name: str) -> None:
+    async with bench(name) as on_bench:
+        order, outcome = await submitted(on_bench, "lost")
+        assert isinstance(outcome, Trouble)
+        assert outcome.sent
+        if not on_bench.provider.chooses_ids:
+            assert isinstance(await on_bench.provider.poll(order), Finished)
+
+
+async def test_asking(on_bench: Bench) -> None:
+    provider = on_bench.provider
+    if not provider.can_be_asked:
+        with pytest.raises(NotImplementedError):
+            await provider.poll(an_order(on_bench))
+        return
+    order, _ = await submitted(on_bench, "fine")
+    outcome = await provider.poll(order)
+    assert isinstance(outcome, Finished)
+    never = replace(order, task_id="00000000-0000-4000-8000-000000000000")
+    assert isinstance(await provider.poll(never), Unknown)
+    assert isinstance(await provider.poll(replace(order, task_id="../../etc")), Unknown)
+
+
+async def test_cancelling(on_bench: Bench) -> None:
+    if not on_bench.provider.cancels:
+        with pytest.raises(NotImplementedError):
+            await on_bench.provider.cancel(an_order(on_bench))
+        return
+    order, _ = await submitted(on_bench, "fine", Kind.VIDEO)
+    assert await on_bench.provider.cancel(order)
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_vendor_that_cannot_be_reached(name: str) -> None:
+    away = {
+        f"{name}_url": "http://127.0.0.1:9/v1",
+        "runware_api_key": "k",
+        "replicate_api_token": "k",
+    }
+    async with built(name, **away) as provider:
+        order = Order("g", "a", 0, "id", Kind.IMAGE, "m", {"prompt": "p"}, WEBHOOK, 5.0)
+        for ask in (provider.submit, provider.poll):
+            outcome = await ask(order)
+            assert isinstance(outcome, Trouble)
+            assert not outcome.sent
+
+
+async def test_a_wrong_key_is_a_refusal() -> None:
+    async with bench("runware") as one:
+        settings = {**one.emulator.settings, "runware_api_key": "wrong"}  # type: ignore[attr-defined]  # its own
+        async with built("runware", **settings) as provider:
+            outcome = await provider.submit(an_order(one))
+    assert isinstance(outcome, Refused)
+    assert "wrong" not in outcome.error.message
+
+
+def test_without_a_key_it_is_not_offered() -> None:
+    from safelight.generations.providers.base import Ground
+    from safelight.infra.clock import SystemClock
+    from safelight.settings import Settings
+
+    async def deliver(order: Order, outcome: str, delay: float) -> None:
+        return None
+
+    ground = Ground(Settings(), SystemClock(), deliver)
+    assert [name for name, build in BUILDERS.items() if build(ground) is not None] == ["studio"]
+
+
+def test_an_order_does_not_show_its_webhook() -> None:
+    order = Order("g", "a", 0, "id", Kind.IMAGE, "m", {}, WEBHOOK, 5.0)
+    assert "token=" not in repr(order)
+
+
+# Whatever a vendor, or somebody who knows a token, sends
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+keys = st.sampled_from(
+    ["data", "errors", "error", "taskUUID", "status", "id", "output", "imageURL", "code", "message",
+     "taskId", "metrics", "cost", "seed", "imageBase64Data"]
+)  # fmt: skip
+likely = st.recursive(
+    json_values | st.sampled_from(["succeeded", "failed", "error", "success", "https://x/y"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5),
+    max_leaves=25,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(likely)
+def test_no_body_is_too_strange(payload: Any) -> None:
+    for provider in _PROVIDERS:
+        for report in provider.reports(payload):
+            assert isinstance(report, Report)
+            assert report.task_id is None or isinstance(report.task_id, str)
+            if isinstance(report.outcome, Finished):
+                text = json.dumps(report.outcome.media.to_json(), allow_nan=False)
+                assert "\\u0000" not in text
+            elif isinstance(report.outcome, Refused):
+                assert 0 < len(report.outcome.error.message) < 1000
+
+
+def _offline() -> list[Any]:
+    from safelight.generations.providers.replicate import Replicate
+    from safelight.generations.providers.runware import Runware
+    from safelight.generations.providers.wire import Wire
+    from safelight.infra.clock import SystemClock
+
+    clock = SystemClock()
+    return [
+        Runware("http://x", Wire("R", {}, clock)),
+        Replicate("http://x", Wire("R", {}, clock), clock),
+    ]
+
+
+_PROVIDERS = _offline()

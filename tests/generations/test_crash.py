@@ -1,0 +1,257 @@
+"""The process dies at every step; after a restart each task ends once, and nothing is doubled."""
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from emulators.replicate import Plan as Prediction
+from emulators.replicate import Replicate
+from emulators.runware import Plan, Runware
+from generations.world import Client, World, until, world
+from objects.stores import Watch
+
+from safelight.generations.sweep import Sweep
+from safelight.infra.failpoints import EXIT_CODE
+
+pytestmark = pytest.mark.process
+IMAGES = {"model": "runware:100@1", "input": {"prompt": "p", "seed": 0}, "count": 2}
+VIDEO = {"model": "runware:501@1", "input": {"prompt": "p", "seed": 0}, "kind": "video"}
+CLIP = {
+    "model": "studio/aurora",
+    "kind": "video",
+    "input": {"width": 64, "height": 64, "duration": 0.2},
+}
+SOON = 4.0  # how soon a dead worker's jobs are taken over here
+Nursery = Callable[[dict[str, Any]], Awaitable[int]]
+
+
+@dataclass
+class Case:
+    url: str
+    directory: Path
+    settings: dict[str, Any]
+    port: int
+
+    async def die(
+        self, nursery: Nursery, point: str, wanted: dict[str, Any], then: str = ""
+    ) -> None:
+        name, _, nth = point.partition("@")
+        order = {
+            "url": self.url, "directory": str(self.directory), "settings": self.settings,
+            "port": self.port, "wanted": wanted, "then": then,
+            "point": [name, "exit" + (f"@{nth}" if nth else "")],
+        }  # fmt: skip
+        assert await nursery(order) == EXIT_CODE, point
+
+    def again(self, **settings: Any) -> Any:
+        here = {"database_url": self.url, "directory": self.directory, "port": self.port}
+        return world(**here, lease=SOON, **{**self.settings, **settings})
+
+
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """Started once: a fork costs little, an interpreter with everything in it does not."""
+    program = str(Path(__file__).with_name("victim.py"))
+    path = {"PYTHONPATH": ":".join(filter(None, sys.path))}
+    with subprocess.Popen(
+        [sys.executable, program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=path,
+        text=True,
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        reading, writing = process.stdout, process.stdin
+
+        def raise_one(order: dict[str, Any]) -> int:
+            writing.write(json.dumps(order) + "\n")
+            writing.flush()
+            return int(reading.readline())
+
+        yield lambda order: asyncio.to_thread(raise_one, order)
+        writing.close()
+
+
+def a_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+@pytest.fixture
+def case(database_url: str, tmp_path: Path, vendor: Runware) -> Case:
+    return Case(database_url, tmp_path, _plain(vendor.settings), a_port())
+
+
+def _plain(settings: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: list(value) if isinstance(value, tuple) else value for name, value in settings.items()
+    }
+
+
+async def ask_again(client: Client, wanted: dict[str, Any]) -> str:
+    """As a client does that never heard the answer."""
+    headers = {"Idempotency-Key": "the-one"}
+    response = await client.http.post("/generations", json=wanted, headers=headers)
+    generation: str = response.json()["id"]
+    return generation
+
+
+async def expire(made: World) -> None:
+    await made.db.execute(
+        "UPDATE jobs SET lease_until = now() WHERE status = 'running' AND owner <> $1",
+        made.queue.owner,
+    )
+    made.queue.wake()
+
+
+async def check_whole(
+    made: World, client: Client, generation: str, artifacts: int
+) -> dict[str, Any]:
+    """Every task over once, every artifact there once with its bytes, nothing left behind."""
+    done = await client.over(generation)
+    rows = await made.db.fetch("SELECT id FROM artifacts")
+    ready = [task["artifactId"] for task in done["tasks"] if task["status"] == "ready"]
+    assert sorted(row["id"] for row in rows) == sorted(ready)
+    assert done["artifactCount"] == len(ready) == artifacts
+    for artifact in ready:
+        content = await client.http.get(f"/artifacts/{artifact}/content")
+        assert content.status_code == 200
+        assert content.content
+    story = await client.story(generation)
+    assert story.count("artifact_ready") == artifacts
+    assert story.count("generation_finished") == story.count("generation_started") == 1
+    assert await made.db.fetchval("SELECT count(*) FROM generations") == 1
+    await until(lambda: made.db.fetchval("SELECT NOT EXISTS (SELECT FROM jobs)"))
+    sweep = Sweep(made.db, made.store, Watch(Watch().now_ms() + 1000), keep_days=7, orphan_ms=0)
+    await sweep.orphans()
+    keys = [one.key for one in await made.store.list("artifacts/")]
+    assert sorted(keys) == sorted(f"artifacts/{artifact}" for artifact in ready)
+    return done
+
+
+IMAGE_POINTS = [
+    "generations.claim_key", "generations.create", "generations.create_record",
+    "generations.save@1", "generations.submit@1", "generations.submit@2",
+    "generations.answered@1", "generations.answered@2", "generations.save@3",
+    "generations.put@1", "objects.record_put@1", "objects.put@2", "generations.add_artifact@1",
+    "generations.publish", "generations.end_job@2", "generations.record@2",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("points", [IMAGE_POINTS[at::4] for at in range(4)], ids=str)
+async def test_images(points: list[str], case: Case, vendor: Runware, nursery: Nursery) -> None:
+    for point in points:
+        vendor.submitted.clear()
+        await case.die(nursery, point, IMAGES)
+        async with case.again() as made, made.client() as client:
+            await expire(made)
+            generation = await ask_again(client, IMAGES)
+            await check_whole(made, client, generation, 2)
+            await made.db.execute(_FORGET)
+        # One paid call per task: what was lost on the way was asked about.
+        assert len(vendor.submitted) == 2, point
+
+
+VIDEO_POINTS = [
+    "generations.submit", "generations.answered", "generations.end_job@1", "generations.hear",
+    "generations.save@3", "generations.put", "generations.add_artifact", "queue.enqueue",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("points", [VIDEO_POINTS[at::2] for at in range(2)], ids=str)
+async def test_videos(points: list[str], case: Case, vendor: Runware, nursery: Nursery) -> None:
+    vendor.default = Plan(callbacks=1, seconds=0.3, stubborn=True)
+    for point in points:
+        vendor.submitted.clear()
+        await case.die(nursery, point, VIDEO)
+        async with case.again() as made, made.client() as client:
+            await expire(made)
+            generation = await ask_again(client, VIDEO)
+            await check_whole(made, client, generation, 1)
+            await made.db.execute(_FORGET)
+        assert len(vendor.submitted) == 1, point
+
+
+async def test_the_studio(case: Case, nursery: Nursery) -> None:
+    for point in ("generations.deliver_later", "generations.deliver"):
+        await case.die(nursery, point, CLIP)
+        async with case.again() as made, made.client() as client:
+            await expire(made)
+            await check_whole(made, client, await ask_again(client, CLIP), 1)
+            await made.db.execute(_FORGET)
+
+
+@pytest.mark.parametrize("point", ["generations.ask_last", "generations.fire"])
+async def test_the_timer(point: str, case: Case, vendor: Runware, nursery: Nursery) -> None:
+    """It fires in the next life, also if the last one died firing."""
+    vendor.default = Plan(gate=asyncio.Event())
+    case.settings["generation_video_timeout_seconds"] = 0.5
+    await case.die(nursery, point, VIDEO)
+    async with case.again() as made, made.client() as client:
+        await expire(made)
+        done = await check_whole(made, client, await ask_again(client, VIDEO), 0)
+        assert done["tasks"][0]["error"]["code"] == "timeout"
+
+
+async def test_a_question_that_was_not_answered(
+    case: Case, vendor: Runware, nursery: Nursery
+) -> None:
+    vendor.default = Plan(lose_answer=True)
+    one = {**IMAGES, "count": 1}
+    await case.die(nursery, "generations.ask", one)
+    async with case.again() as made, made.client() as client:
+        await expire(made)
+        await check_whole(made, client, await ask_again(client, one), 1)
+    assert len(vendor.submitted) == 1
+
+
+async def test_a_fetch_that_failed(case: Case, vendor: Runware, nursery: Nursery) -> None:
+    vendor.default = Plan(media=["broken", "fine"])
+    one = {**IMAGES, "count": 1}
+    await case.die(nursery, "generations.not_stored", one)
+    async with case.again() as made, made.client() as client:
+        await expire(made)
+        await check_whole(made, client, await ask_again(client, one), 1)
+    assert len(vendor.submitted) == 1
+
+
+async def test_cancelling(
+    database_url: str, tmp_path: Path, predictor: Replicate, nursery: Nursery
+) -> None:
+    """Killed before the vendor was told: it is told in the next life."""
+    predictor.plan = Prediction(never=True)
+    case = Case(database_url, tmp_path, _plain(predictor.settings), a_port())
+    film = {"model": "acme/film", "input": {"prompt": "p"}, "kind": "video"}
+    await case.die(nursery, "generations.cancel_at_provider", film, "cancel")
+    async with case.again() as made, made.client() as client:
+        await expire(made)
+        done = await client.over(await ask_again(client, film))
+        assert done["tasks"][0]["error"]["code"] == "cancelled"
+        await until(lambda: predictor.cancelled == ["pred1"])
+
+
+@pytest.mark.parametrize("point", ["generations.delete_artifact", "generations.remove_artifact"])
+async def test_deleting(point: str, case: Case, nursery: Nursery) -> None:
+    one = {**IMAGES, "count": 1}
+    await case.die(nursery, point, one, "delete")
+    async with case.again() as made, made.client() as client:
+        generation = await ask_again(client, one)
+        done = await check_whole(made, client, generation, 1)
+        artifact = done["tasks"][0]["artifactId"]
+        assert (await client.http.delete(f"/artifacts/{artifact}")).status_code == 204
+        assert list(await made.store.list("artifacts/")) == []
+
+
+_FORGET = """
+DELETE FROM kv; DELETE FROM activity; DELETE FROM artifacts; DELETE FROM generations;
+DELETE FROM generations_inflight; DELETE FROM jobs;
+"""

@@ -1,0 +1,371 @@
+"""What becomes of a generation, case by case."""
+
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from safelight.generations.decide import (
+    Again,
+    Change,
+    End,
+    GoOn,
+    NotMine,
+    Step,
+    answered,
+    begun,
+    called_off,
+    fired,
+    gave_up,
+    heard,
+    next_step,
+    not_stored,
+    stored,
+)
+from safelight.generations.lifecycle import (
+    Code,
+    Generation,
+    Kind,
+    Media,
+    Status,
+    Task,
+    TaskError,
+    TaskStatus,
+)
+from safelight.generations.providers.base import (
+    Accepted,
+    Finished,
+    Outcome,
+    Refused,
+    Report,
+    Trouble,
+    Unknown,
+)
+from safelight.generations.retry import LONGEST, poll_wait, wait
+
+NOW, END = 1_000_000, 1_300_000
+MEDIA = Media("https://im.runware.ai/a.png", {"cost": 0.1})
+ERROR = TaskError(Code.REFUSED, "no")
+OVER = (TaskStatus.READY, TaskStatus.FAILED)
+ACTOR = {"type": "user", "name": "ada"}
+
+
+def a_task(name: str = "a", **facts: Any) -> Task:
+    status = facts.pop("status", TaskStatus.SUBMITTED)
+    media = MEDIA if status is TaskStatus.STREAMING else None
+    facts = {"provider_task_id": f"id-{name}", "attempt": 1, "media": media, **facts}
+    return Task(name, facts.pop("position", 0), status, **facts)
+
+
+def a_generation(*tasks: Task, kind: Kind = Kind.VIDEO, **facts: Any) -> Generation:
+    placed = tuple(replace(task, position=at) for at, task in enumerate(tasks or (a_task(),)))
+    return Generation(
+        "g", "acme", "runware", kind, "m", {"prompt": "p"}, len(placed), (), NOW - 1000, END,
+        tasks=placed, **facts,
+    )  # fmt: skip
+
+
+def statuses(change: Change) -> list[str]:
+    return [task.status.value for task in change.after.tasks]
+
+
+def types(change: Change) -> list[str]:
+    return [entry.type for entry in change.entries]
+
+
+# What a job does
+
+
+@pytest.mark.parametrize(
+    ("status", "known", "can", "step"),
+    [
+        (TaskStatus.PENDING, True, True, Step.SUBMIT),
+        (TaskStatus.PENDING, False, True, Step.SUBMIT),
+        (TaskStatus.SUBMITTED, True, True, Step.ASK),
+        (TaskStatus.SUBMITTED, False, True, Step.SUBMIT),
+        (TaskStatus.SUBMITTED, True, False, Step.SUBMIT),
+        (TaskStatus.STREAMING, True, True, Step.STORE),
+        (TaskStatus.STREAMING, False, False, Step.STORE),
+        (TaskStatus.READY, True, True, Step.OVER),
+        (TaskStatus.FAILED, True, True, Step.OVER),
+    ],
+)
+def test_next_step(status: TaskStatus, known: bool, can: bool, step: Step) -> None:
+    task = a_task(status=status, provider_task_id="x" if known else None)
+    assert next_step(a_generation(task), "a", can_be_asked=can) is step
+
+
+def test_next_step_of_what_is_not_there() -> None:
+    assert next_step(None, "a") is Step.OVER
+    assert next_step(a_generation(), "b") is Step.OVER
+    over = replace(a_generation(), status=Status.FAILED)
+    assert next_step(over, "a") is Step.OVER
+
+
+def test_the_first_call_uses_the_id_made_for_it() -> None:
+    fresh = a_task(status=TaskStatus.PENDING, attempt=0)
+    [task] = begun(a_generation(fresh), "a", Step.SUBMIT, "id-new").after.tasks
+    assert (task.status, task.attempt, task.provider_task_id) == (TaskStatus.SUBMITTED, 1, "id-a")
+    assert task.former_ids == ()
+
+
+def test_every_later_call_has_its_own_id() -> None:
+    change = begun(a_generation(a_task(attempt=3)), "a", Step.SUBMIT, "id-new")
+    [task] = change.after.tasks
+    assert (task.provider_task_id, task.former_ids, task.attempt) == ("id-new", ("id-a",), 4)
+    [vendors] = begun(a_generation(a_task()), "a", Step.SUBMIT, None).after.tasks
+    assert (vendors.provider_task_id, vendors.former_ids) == (None, ("id-a",))
+
+
+def test_asking_and_storing_keep_the_id() -> None:
+    for status, step in ((TaskStatus.SUBMITTED, Step.ASK), (TaskStatus.STREAMING, Step.SUBMIT)):
+        [task] = begun(a_generation(a_task(status=status)), "a", step, "id-new").after.tasks
+        assert (task.provider_task_id, task.status, task.attempt) == ("id-a", status, 2)
+
+
+@pytest.mark.parametrize("status", OVER)
+def test_nothing_begins_when_it_is_over(status: TaskStatus) -> None:
+    before = a_generation(a_task(status=status))
+    change = begun(before, "a", Step.SUBMIT, "id-new")
+    assert (change.after, change.then) == (before, End())
+
+
+# What a provider answers
+
+
+@pytest.mark.parametrize(
+    ("kind", "outcome", "status", "then"),
+    [
+        (Kind.VIDEO, Accepted("v"), "submitted", End()),
+        (Kind.IMAGE, Accepted("v"), "submitted", Again(1.0)),
+        (Kind.IMAGE, Finished(MEDIA, "v"), "streaming", GoOn()),
+        (Kind.VIDEO, Finished(MEDIA, "v"), "streaming", GoOn()),
+        (Kind.IMAGE, Refused(ERROR), "failed", End()),
+        (Kind.IMAGE, Trouble("later"), "pending", Again(1.0)),
+        (Kind.IMAGE, Trouble("later", sent=True), "submitted", Again(1.0)),
+        (Kind.IMAGE, Trouble("later", 7.0), "pending", Again(7.0)),
+        (Kind.IMAGE, Trouble("later", 299.0), "pending", Again(299.0)),
+        (Kind.IMAGE, Trouble("later", 301.0), "failed", End()),
+        (Kind.IMAGE, Unknown(), "pending", Again(1.0)),
+    ],
+)
+def test_answers(kind: Kind, outcome: Outcome, status: str, then: object) -> None:
+    change = answered(a_generation(kind=kind), "a", 1, outcome, NOW)
+    assert (statuses(change), change.then) == ([status], then)
+    [task] = change.after.tasks
+    if isinstance(outcome, Accepted | Finished):
+        assert task.provider_task_id == "v"
+    assert change.after.status.over == (status == "failed")
+
+
+def test_a_budget_that_is_used_up_ends_in_the_last_error() -> None:
+    late = answered(a_generation(kind=Kind.IMAGE), "a", 1, Trouble("503 again"), END - 100)
+    [task] = late.after.tasks
+    assert task.error == TaskError(Code.PROVIDER_ERROR, "503 again")
+    assert types(late) == ["artifact_failed", "generation_finished"]
+
+
+def test_an_answer_after_the_webhook() -> None:
+    """The result is there already; whatever the call says does not matter."""
+    delivered = a_generation(a_task(status=TaskStatus.STREAMING))
+    for outcome in (Accepted(), Refused(ERROR), Trouble("x"), Finished(Media("other"))):
+        change = answered(delivered, "a", 1, outcome, NOW)
+        assert (change.after, change.then) == (delivered, GoOn())
+
+
+@pytest.mark.parametrize("decide", [answered, not_stored])
+def test_an_answer_to_somebody_elses_attempt(decide: Any) -> None:
+    taken_over = a_generation(a_task(attempt=5))
+    assert decide(taken_over, "a", 4, Refused(ERROR), NOW).then == NotMine()
+
+
+@pytest.mark.parametrize("status", OVER)
+@pytest.mark.parametrize("decide", [answered, not_stored])
+def test_an_answer_when_it_is_over(decide: Any, status: TaskStatus) -> None:
+    before = a_generation(a_task(status=status))
+    assert decide(before, "a", 1, Finished(MEDIA), NOW) == Change(before, then=End())
+
+
+def test_one_failure_leaves_the_others_alone() -> None:
+    before = a_generation(a_task("a"), a_task("b"), kind=Kind.IMAGE)
+    change = answered(before, "a", 1, Refused(ERROR), NOW)
+    assert statuses(change) == ["failed", "submitted"]
+    assert change.after.status is Status.ACTIVE
+    assert types(change) == ["artifact_failed"]
+
+
+# Storing
+
+
+def test_the_last_artifact_ends_the_generation() -> None:
+    done, going = a_task("a", status=TaskStatus.FAILED), a_task("b", status=TaskStatus.STREAMING)
+    change = stored(a_generation(done, going), "b", 1, "image/png", Decimal("0.5"), NOW)
+    assert change is not None
+    assert (change.after.status, change.after.finished_at) == (Status.READY, NOW)
+    assert (change.after.cost, change.after.tasks[1].media) == (Decimal("0.5"), None)
+    assert types(change) == ["artifact_ready", "generation_finished"]
+    assert change.then == End()
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        a_task(status=TaskStatus.STREAMING, attempt=2),
+        a_task(status=TaskStatus.READY),
+        a_task(status=TaskStatus.FAILED),
+        a_task(status=TaskStatus.SUBMITTED),
+    ],
+)
+def test_what_nobody_wants_is_not_kept(task: Task) -> None:
+    assert stored(a_generation(task), "a", 1, "image/png", None, NOW) is None
+
+
+def test_media_that_cannot_be_fetched_now() -> None:
+    change = not_stored(
+        a_generation(a_task(status=TaskStatus.STREAMING)), "a", 1, Trouble("cut"), NOW
+    )
+    assert (statuses(change), change.then) == (["streaming"], Again(1.0))
+    closing = a_generation(
+        a_task(status=TaskStatus.STREAMING), status=Status.COMPLETING, closes_at=NOW + 500
+    )
+    late = not_stored(closing, "a", 1, Trouble("cut"), NOW)
+    assert statuses(late) == ["failed"]
+
+
+def test_a_job_that_died() -> None:
+    change = gave_up(a_generation(), "a", "its worker died", NOW)
+    assert statuses(change) == ["failed"]
+    assert change.after.status is Status.FAILED
+    over = a_generation(a_task(status=TaskStatus.READY))
+    assert gave_up(over, "a", "x", NOW) == Change(over)
+
+
+# Webhooks
+
+
+@pytest.mark.parametrize(
+    ("reported", "named", "chooses", "meant"),
+    [
+        ("id-a", "a", False, "a"),
+        ("id-b", "a", False, "b"),  # the body outranks the address
+        ("id-a", None, False, "a"),
+        ("old-a", "a", False, "a"),
+        ("other", "a", False, None),  # our ids: one we did not make is nobody's
+        (None, "b", False, "b"),
+        (None, None, False, None),
+        (None, "c", False, None),
+        ("other", "a", True, "a"),  # the vendor's ids: perhaps not known yet
+        ("other", None, True, None),
+    ],
+)
+def test_whose_webhook_it_is(
+    reported: str | None, named: str | None, chooses: bool, meant: str | None
+) -> None:
+    before = a_generation(a_task("a", former_ids=("old-a",)), a_task("b"))
+    report = Report(reported, Finished(MEDIA, reported))
+    change = heard(before, [report], named, chooses_ids=chooses, now=NOW)
+    assert change.work == ((meant,) if meant else ())
+    assert types(change) == ["webhook_accepted" if meant else "webhook_ignored"]
+
+
+@pytest.mark.parametrize("status", [TaskStatus.STREAMING, *OVER])
+@pytest.mark.parametrize("outcome", [Finished(MEDIA), Refused(ERROR), Accepted()])
+def test_a_webhook_that_brings_nothing_new(status: TaskStatus, outcome: Outcome) -> None:
+    before = a_generation(a_task(status=status), a_task("b"))
+    change = heard(before, [Report("id-a", outcome)], None, chooses_ids=False, now=NOW)
+    assert (change.after, change.work, types(change)) == (before, (), ["webhook_ignored"])
+
+
+def test_a_webhook_before_anything_is_known() -> None:
+    """A result of a call that was put down as turned away is a result all the same."""
+    before = a_generation(a_task(status=TaskStatus.PENDING))
+    change = heard(before, [Report("id-a", Finished(MEDIA))], None, chooses_ids=False, now=NOW)
+    assert (statuses(change), change.work) == (["streaming"], ("a",))
+
+
+def test_an_error_of_an_earlier_call_is_not_the_present_ones() -> None:
+    before = a_generation(a_task(former_ids=("old",)))
+    ignored = heard(before, [Report("old", Refused(ERROR))], None, chooses_ids=False, now=NOW)
+    assert statuses(ignored) == ["submitted"]
+    failing = heard(before, [Report("id-a", Refused(ERROR))], None, chooses_ids=False, now=NOW)
+    assert types(failing) == ["artifact_failed", "generation_finished"]
+
+
+def test_several_reports_in_one_body() -> None:
+    before = a_generation(a_task("a"), a_task("b"), a_task("c"))
+    reports = [
+        Report("id-c", Finished(MEDIA)),
+        Report("id-a", Refused(ERROR)),
+        Report("x", Accepted()),
+    ]
+    change = heard(before, reports, "a", chooses_ids=False, now=NOW)
+    assert statuses(change) == ["failed", "submitted", "streaming"]
+    assert change.work == ("c",)
+    nothing = heard(before, [], "a", chooses_ids=False, now=NOW)
+    assert (nothing.after, types(nothing)) == (before, ["webhook_ignored"])
+
+
+# The timer
+
+
+def test_the_timer_ends_what_is_not_delivered() -> None:
+    before = a_generation(
+        a_task("a", status=TaskStatus.PENDING), a_task("b"), a_task("c", status=TaskStatus.READY)
+    )
+    change = fired(before, {}, END, 5000)
+    assert statuses(change) == ["failed", "failed", "ready"]
+    assert (change.after.status, change.then) == (Status.READY, End())
+    assert change.abandoned == ("b",)
+    assert all(task.error.code is Code.TIMEOUT for task in change.after.tasks if task.error)
+    assert fired(change.after, {}, END, 5000) == Change(change.after, then=End())
+
+
+def test_what_was_delivered_gets_a_little_longer() -> None:
+    before = a_generation(a_task("a", status=TaskStatus.STREAMING), a_task("b"), a_task("c"))
+    answers: dict[str, Outcome] = {"b": Finished(MEDIA), "c": Accepted()}
+    change = fired(before, answers, END, 5000)
+    assert statuses(change) == ["streaming", "streaming", "failed"]
+    assert (change.after.status, change.after.closes_at) == (Status.COMPLETING, END + 5000)
+    assert (change.then, change.work) == (Again(5.0), ("b",))
+    early = fired(change.after, {}, END + 2000, 5000)
+    assert (early.after, early.then) == (change.after, Again(3.0))
+    last = fired(change.after, {}, END + 5000, 5000)
+    assert statuses(last) == ["failed", "failed", "failed"]
+    assert (last.after.status, last.then) == (Status.FAILED, End())
+
+
+def test_an_answer_to_the_last_question_may_be_no() -> None:
+    change = fired(a_generation(), {"a": Refused(ERROR)}, END, 5000)
+    assert change.after.tasks[0].error == ERROR
+    assert change.abandoned == ()
+
+
+# Cancelling
+
+
+def test_cancelling() -> None:
+    before = a_generation(
+        a_task("a", status=TaskStatus.READY),
+        a_task("b"),
+        a_task("c", status=TaskStatus.STREAMING),
+        a_task("d", status=TaskStatus.PENDING),
+    )
+    change = called_off(before, ACTOR, NOW)
+    assert statuses(change) == ["ready", "failed", "failed", "failed"]
+    assert change.after.status is Status.READY
+    assert change.abandoned == ("b",)
+    assert types(change)[0] == "generation_cancelled"
+    assert called_off(change.after, ACTOR, NOW) == Change(change.after)
+
+
+# Waits
+
+
+def test_waits_double_inside_the_time_there_is() -> None:
+    waits = [wait(attempt, None, NOW, NOW + 10**9) for attempt in range(1, 8)]
+    assert waits == [1, 2, 4, 8, 16, LONGEST, LONGEST]
+    assert wait(1, 0.0, NOW, END) == 0.5  # a hint of nothing does not make us hammer
+    assert wait(100, None, NOW, NOW + 30_000) is None
+    assert wait(1, 10**9, NOW, NOW + 10**6) == 600
+    assert [poll_wait(n) for n in (1, 2, 30)] == [1.0, 1.5, 10.0]

@@ -1,0 +1,244 @@
+"""The parts of providers that need no vendor: replies, signatures, waits, pace."""
+
+import asyncio
+import base64
+import time
+from typing import Any
+
+import pytest
+
+from safelight.generations.lifecycle import Code, Kind
+from safelight.generations.providers.base import (
+    Accepted,
+    Finished,
+    Order,
+    Outcome,
+    Refused,
+    Trouble,
+    Unknown,
+)
+from safelight.generations.providers.pace import Pace
+from safelight.generations.providers.replicate import answer_of as prediction_answer
+from safelight.generations.providers.replicate import media_of, request_of
+from safelight.generations.providers.runware import answer_of
+from safelight.generations.providers.runware_replies import errors_of, reports_of
+from safelight.generations.providers.signatures import is_usable, sign, verify
+from safelight.generations.providers.wire import Reply, seconds_of
+from safelight.infra.clock import SystemClock
+
+NOW = 1_700_000_000_000
+SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
+URL = "https://im.runware.ai/x.png"
+
+
+def reply(payload: Any, status: int = 200, after: float | None = None) -> Reply:
+    return Reply(status, payload, after)
+
+
+def error(code: str, uuid: str | None = "me") -> dict[str, Any]:
+    return {"errors": [{"code": code, "message": "m", "taskUUID": uuid}]}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (reply({"data": [{"taskUUID": "me", "imageURL": URL}]}), Finished),
+        (
+            reply({"data": [{"taskUUID": "me", "imageURL": URL}], **error("invalidSeed", "you")}),
+            Finished,
+        ),
+        (reply({"data": [{"taskUUID": "me"}]}), Accepted),
+        (reply({"data": [{"taskUUID": "me", "status": "processing"}]}), Accepted),
+        (reply({"data": [{"taskUUID": "you", "imageURL": URL}]}), Unknown),
+        (reply({}), Unknown),
+        (reply({"data": [], **error("invalidModel")}), Refused),
+        (reply(error("contentPolicyViolation"), 400), Refused),
+        (reply(error("invalidApiKey", None), 401), Refused),
+        (reply(error("insufficientCredits"), 402), Refused),
+        (reply(error("rateLimitExceeded"), 200), Trouble),
+        (reply(error("timeoutProvider"), 200), Trouble),
+        (reply(error("noAvailableServer"), 200), Trouble),
+        (reply({"error": {"code": "invalidSeed", "message": "m"}, "taskUUID": "me"}), Refused),
+        (reply({"data": [{"taskUUID": "me", "status": "error", "error": {"code": "x"}}]}), Refused),
+        (reply(None, 404), Refused),
+        (reply(None, 429), Trouble),
+        (reply(None, 500), Trouble),
+        (reply(None, 200), Trouble),
+        (reply([], 200), Unknown),
+        (reply({"data": "?", "errors": "?"}), Unknown),
+    ],
+)
+def test_runware_answers(answer: Reply, kind: type[Outcome]) -> None:
+    assert isinstance(answer_of(answer, "me"), kind)
+
+
+def test_whether_a_task_may_have_been_taken() -> None:
+    for status, sent, busy in (
+        (429, False, True),
+        (503, False, False),
+        (500, True, False),
+        (502, True, False),
+    ):
+        outcome = answer_of(reply(None, status, 4.0), "me")
+        assert outcome == Trouble(f"Runware answered {status}.", 4.0, sent=sent, busy=busy)
+
+
+def test_in_a_webhook_every_error_is_final() -> None:
+    codes = {}
+    for code in ("timeoutProvider", "invalidPrompt", "nsfwContentDetected", "insufficientCredits"):
+        [report] = reports_of(error(code))
+        assert isinstance(report.outcome, Refused)
+        codes[code] = report.outcome.error.code
+    assert codes == {
+        "timeoutProvider": Code.PROVIDER_ERROR, "invalidPrompt": Code.REFUSED,
+        "nsfwContentDetected": Code.REFUSED, "insufficientCredits": Code.PROVIDER_ERROR,
+    }  # fmt: skip
+
+
+def test_results_and_errors_in_one_body() -> None:
+    body = {"data": [{"taskUUID": "a", "videoURL": URL, "cost": 0.5}], **error("x", "b")}
+    assert [(report.task_id, type(report.outcome)) for report in reports_of(body)] == [
+        ("a", Finished), ("b", Refused),
+    ]  # fmt: skip
+    assert [one["code"] for one in errors_of(body)] == ["x"]
+
+
+def test_a_vendors_words_are_cut() -> None:
+    long = {"errors": [{"code": "c", "message": "line\n" * 500 + "\0"}]}
+    [report] = reports_of(long)
+    assert isinstance(report.outcome, Refused)
+    assert len(report.outcome.error.message) < 400
+    assert "\n" not in report.outcome.error.message
+    assert "\0" not in report.outcome.error.message
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (reply({"id": "p1", "status": "succeeded", "output": [URL]}, 201), Finished),
+        (reply({"id": "p1", "status": "succeeded", "output": "no file"}), Refused),
+        (reply({"id": "p1", "status": "failed", "error": "NSFW"}), Refused),
+        (reply({"id": "p1", "status": "canceled"}), Refused),
+        (reply({"id": "p1", "status": "starting"}, 201), Accepted),
+        (reply({"id": "p1", "status": "something new"}), Accepted),
+        (reply({"detail": "bad input"}, 422), Refused),
+        (reply({"detail": "slow down"}, 429), Trouble),
+        (reply({"status": "succeeded"}, 200), Trouble),
+        (reply(None, 200), Trouble),
+    ],
+)
+def test_replicate_answers(answer: Reply, kind: type[Outcome]) -> None:
+    assert isinstance(prediction_answer(answer), kind)
+
+
+@pytest.mark.parametrize(
+    ("output", "url"),
+    [
+        (URL, URL), ([URL, "https://b"], URL), ({"video": URL, "n": 1}, URL), ([[URL]], URL),
+        ("data:image/png;base64,AA==", "data:image/png;base64,AA=="),
+        (None, None), ([], None), ("text", None), ({"a": 1}, None), (5, None), ("ftp://x", None),
+    ],
+)  # fmt: skip
+def test_where_replicates_result_is(output: Any, url: str | None) -> None:
+    media = media_of({"output": output})
+    assert (media.url if media else None) == url
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "version"),
+    [
+        ("acme/film", "/models/acme/film/predictions", None),
+        ("acme/film:v1", "/predictions", "v1"),
+        ("5c7d5dc6", "/predictions", "5c7d5dc6"),
+    ],
+)
+def test_replicates_request(model: str, path: str, version: str | None) -> None:
+    wanted = {"prompt": "p", "seed": 4, "taskUUID": "x", "steps": 2}
+    order = Order("g", "a", 2, None, Kind.VIDEO, model, wanted, "https://w", 9.0)
+    found, body = request_of(order)
+    assert (found, body.get("version")) == (path, version)
+    assert body["input"] == {"prompt": "p", "seed": 6, "steps": 2}
+    assert (body["webhook"], body["webhook_events_filter"]) == ("https://w", ["completed"])
+
+
+# Signatures
+
+
+def headers(body: bytes = b"{}", sent: int = NOW // 1000, secret: str = SECRET) -> dict[str, str]:
+    return {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": str(sent),
+        "webhook-signature": f"v1,AAAA {sign(secret, 'msg_1', str(sent), body)}",
+    }
+
+
+def test_a_signature_that_fits() -> None:
+    assert verify(SECRET, headers(), b"{}", NOW)
+    assert verify(SECRET, headers(sent=NOW // 1000 - 299), b"{}", NOW)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {**headers(), "webhook-id": "msg_2"},
+        {**headers(), "webhook-signature": ""},
+        {**headers(), "webhook-signature": "v1,é"},
+        {**headers(), "webhook-timestamp": str(NOW // 1000 + 1)},
+        {**headers(), "webhook-timestamp": "soon"},
+        {**headers(), "webhook-timestamp": "9" * 400},
+        headers(body=b"{ }"),
+        headers(sent=NOW // 1000 - 301),
+        headers(sent=NOW // 1000 + 301),
+        headers(secret="whsec_b3RoZXI="),
+        {},
+    ],
+)
+def test_signatures_that_do_not(wrong: dict[str, str]) -> None:
+    assert not verify(SECRET, wrong, b"{}", NOW)
+
+
+def test_keys_that_can_be_used() -> None:
+    assert is_usable(SECRET)
+    assert not any(is_usable(one) for one in (None, 5, "", "whsec_", "whsec_x"))
+
+
+# Waiting
+
+
+@pytest.mark.parametrize(
+    ("hint", "seconds"),
+    [("7", 7.0), ("0", 0.0), (None, None), ("soon", None), ("-3", None),
+     ("Tue, 14 Nov 2023 22:13:30 GMT", 10.0), ("Tue, 14 Nov 2023 22:13:10 GMT", 0.0)],
+)  # fmt: skip
+def test_retry_after(hint: str | None, seconds: float | None) -> None:
+    assert seconds_of(hint, NOW) == seconds
+
+
+async def test_pace_at_once() -> None:
+    pace, running, most = Pace(SystemClock(), 3), 0, 0
+
+    async def work() -> None:
+        nonlocal running, most
+        async with pace.turn():
+            running += 1
+            most = max(most, running)
+            await asyncio.sleep(0.01)
+            running -= 1
+
+    await asyncio.gather(*(work() for _ in range(12)))
+    assert most == 3
+
+
+async def test_pace_per_minute_and_slowing_down() -> None:
+    pace, starts = Pace(SystemClock(), 10, per_minute=1200), []
+
+    async def work() -> None:
+        async with pace.turn():
+            starts.append(time.monotonic())
+
+    await asyncio.gather(*(work() for _ in range(5)))
+    assert starts[-1] - starts[0] >= 0.19
+    pace.slow_down(0.3)
+    before = time.monotonic()
+    await work()
+    assert time.monotonic() - before >= 0.29

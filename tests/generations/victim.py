@@ -1,0 +1,63 @@
+"""A process that makes children for tests to kill: it has everything imported, and forks.
+
+Each line on stdin is an order as JSON; the answer is the child's exit status.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from generations.world import Client, World, world
+
+from safelight.infra import failpoints
+
+
+async def live(order: dict[str, Any]) -> None:
+    here = {
+        "database_url": order["url"],
+        "directory": Path(order["directory"]),
+        "port": order["port"],
+    }
+    failpoints.arm(*order["point"])
+    async with world(**here, **order["settings"]) as made, made.client() as client:
+        async with asyncio.timeout(30):
+            await act(order, made, client)
+
+
+async def act(order: dict[str, Any], made: World, client: Client) -> None:
+    wanted = order["wanted"]
+    headers = {"Idempotency-Key": "the-one"}
+    response = await client.http.post("/generations", json=wanted, headers=headers)
+    generation = response.json()["id"]
+    if order["then"] == "cancel":
+        while (await client.show(generation))["tasks"][0]["status"] != "submitted":
+            await asyncio.sleep(0.02)
+        await client.http.post(f"/generations/{generation}/cancel")
+    done = await client.over(generation)
+    if order["then"] == "delete":
+        await client.http.delete(f"/artifacts/{done['tasks'][0]['artifactId']}")
+    await asyncio.sleep(30 if order["then"] == "linger" else 0.3)
+
+
+def main() -> None:
+    for line in sys.stdin:
+        order = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, 1)
+            try:
+                asyncio.run(live(order))
+            except BaseException as error:  # noqa: BLE001 - whatever it is, this child ends here
+                print(repr(error), file=sys.stderr)
+                os._exit(70)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+if __name__ == "__main__":
+    main()

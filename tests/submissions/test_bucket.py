@@ -1,0 +1,46 @@
+"""The same with a bucket as the store: what was submitted is copied instead of shared."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from objects.stores import Watch, make_bucket, s3_server
+from safelight.infra.db import Database
+from safelight.sandbox.sandbox import Sandbox
+from submissions.desk import ORG, Desk
+from submissions.pictures import opened, photo, plain
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+async def desk(
+    database: Database, tmp_path: Path, sandbox: Sandbox, s3: str
+) -> AsyncIterator[Desk]:
+    store = make_bucket(s3, "submissions-test").store(database, tmp_path / "spool", Watch())
+    made = Desk(database, directory=tmp_path, sandbox=sandbox, bucket=store)
+    await made.organization(ORG)
+    yield made
+    await store.close()
+
+
+async def test_a_life_in_a_bucket(desk: Desk) -> None:
+    submission = await desk.submit(photo("daisy"), "flower.jpg")
+    await desk.put("flower.jpg", plain("red", (300, 200), "JPEG"))
+    pinned = await desk.store.get(f"submissions/{submission}")
+    assert await pinned.read() == photo("daisy")
+    await desk.work()
+    assert (await desk.see(submission))["state"] == "PUBLISHED"
+    shown = await desk.public(submission)
+    assert opened(shown.content).size == opened(photo("daisy")).size
+    assert (await desk.public(submission, range="bytes=0-3")).content == shown.content[:4]
+    async with await desk.as_role() as client:
+        await client.post(f"/api/v1/submissions/{submission}/withdraw")
+    assert await desk.due("submissions.release") == 2
+    left = [found.key for found in await desk.store.list()]
+    assert left == ["acme/flower.jpg"]
