@@ -11,9 +11,9 @@ from itertools import count
 from typing import Any
 
 import httpx
+
 from emulators.media import MP4, png, serve
 from emulators.wire import Exchange, Loopback, loopback
-
 from safelight.generations.providers.signatures import sign
 
 TOKEN = "r8_secret"

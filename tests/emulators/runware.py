@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+
 from emulators.media import MP4, png, serve
 from emulators.wire import Exchange, Loopback, loopback
 

@@ -7,12 +7,11 @@ from typing import Any, Protocol
 from emulators.replicate import TOKEN, Replicate, replicate
 from emulators.replicate import Plan as Prediction
 from emulators.runware import KEY, Plan, Runware, runware
-
 from safelight.generations.lifecycle import Kind
 from safelight.generations.providers.base import Ground, Order, Provider
 from safelight.generations.providers.registry import BUILDERS
 from safelight.infra.clock import SystemClock
-from safelight.settings import Settings
+from safelight.settings import load
 
 WEBHOOK = "http://127.0.0.1:9/webhooks/x?generation_id=g&token=t&task=a"
 
@@ -99,7 +98,7 @@ async def built(name: str, **settings: Any) -> AsyncIterator[Provider]:
     async def deliver(order: Order, outcome: str, delay: float) -> None:
         return None
 
-    provider = BUILDERS[name](Ground(Settings(**settings), SystemClock(), deliver))
+    provider = BUILDERS[name](Ground(load(settings), SystemClock(), deliver))
     assert provider is not None
     yield provider
     await provider.close()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+
 from conftest import _clone as clone
 from conftest import with_database
 from emulators.replicate import Replicate, replicate

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from generations.benches import WEBHOOK, Bench, an_order, bench, built
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from generations.benches import WEBHOOK, Bench, an_order, bench, built
 from safelight.generations.lifecycle import Code, Kind
 from safelight.generations.network import target_of
 from safelight.generations.providers.base import (
@@ -134,12 +134,12 @@ async def test_a_wrong_key_is_a_refusal() -> None:
 def test_without_a_key_it_is_not_offered() -> None:
     from safelight.generations.providers.base import Ground
     from safelight.infra.clock import SystemClock
-    from safelight.settings import Settings
+    from safelight.settings import load
 
     async def deliver(order: Order, outcome: str, delay: float) -> None:
         return None
 
-    ground = Ground(Settings(), SystemClock(), deliver)
+    ground = Ground(load(), SystemClock(), deliver)
     assert [name for name, build in BUILDERS.items() if build(ground) is not None] == ["studio"]
 
 

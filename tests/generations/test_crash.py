@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from emulators.replicate import Plan as Prediction
 from emulators.replicate import Replicate
 from emulators.runware import Plan, Runware
 from generations.world import Client, World, until, world
 from objects.stores import Watch
-
 from safelight.generations.sweep import Sweep
 from safelight.infra.failpoints import EXIT_CODE
 

@@ -1,6 +1,6 @@
 """Fetching what a provider names: over TLS to the address that was checked, and within limits."""
 
-import datetime
+import datetime as dt
 import ssl
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,12 +9,12 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+
 from emulators.media import png, serve
 from emulators.wire import Exchange, Loopback, loopback
-
 from safelight.generations.fetch import (
-    FetchFailed,
     Fetcher,
+    FetchFailed,
     FetchRefused,
     FetchTrouble,
     TooLarge,
@@ -153,15 +153,15 @@ def authority(directory: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContex
     """A server with a certificate for `name`, and a client that trusts it."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
-    now = datetime.datetime.now(datetime.UTC)
+    now = dt.datetime.now(dt.UTC)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(subject)
         .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
+        .not_valid_before(now - dt.timedelta(days=1))
+        .not_valid_after(now + dt.timedelta(days=1))
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from emulators.media import png
 from emulators.runware import Plan, Runware
 from generations.world import Client, until, world

@@ -3,9 +3,9 @@
 import io
 
 import pytest
-from emulators.media import MP4, png
 from PIL import Image
 
+from emulators.media import MP4, png
 from safelight.generations.keep import cost_of
 from safelight.generations.media import NotMedia, Recognized, recognize
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
+
 from emulators.runware import Plan, Runware
 from generations.world import Client, World, until, world
-
 from safelight.accounts.access import Role
 
 FIELDS = [

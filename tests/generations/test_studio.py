@@ -8,9 +8,9 @@ from typing import Any
 import av
 import numpy as np
 import pytest
-from generations.world import world
 from PIL import Image
 
+from generations.world import world
 from safelight.errors import InvalidRequest
 from safelight.generations.lifecycle import Kind
 from safelight.generations.media import recognize

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from emulators.media import png
 from emulators.runware import Plan, Runware
 from generations.world import World, until, world
 from objects.stores import Bucket, Watch, make_bucket, s3_server
-
 from safelight.generations.keep import key_of
 from safelight.generations.sweep import Sweep
 from safelight.infra import failpoints

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+
 from emulators.media import MP4
 from emulators.replicate import Plan as Prediction
 from emulators.replicate import Replicate

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from generations.world import Client, World, world
-
 from safelight.infra import failpoints
 
 

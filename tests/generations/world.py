@@ -44,7 +44,7 @@ from safelight.infra.queue_worker import Worker
 from safelight.objects.blobs import Blobs
 from safelight.objects.local import LocalStore
 from safelight.objects.store import ObjectStore
-from safelight.settings import Settings
+from safelight.settings import load
 from safelight.web.pages.errors import render_error_page
 
 SECRET = "s" * 40
@@ -150,7 +150,7 @@ async def world(
     **values: Any,
 ) -> AsyncIterator[World]:
     clock, ids, metrics = clock or SystemClock(), RandomIds(), Metrics()
-    settings = Settings(data_dir=directory, **values)
+    settings = load({"data_dir": directory, **values})
     async with AsyncExitStack() as stack:
         db = await Database.open(database_url, pool_size=8)
         stack.callback(db.terminate)

@@ -87,11 +87,11 @@ async def test_another_worker_takes_over_within_seconds(desk: Desk, database_url
     """SIGKILL in the middle of a scan; nobody does anything about it but the queue."""
     desk.clock.ms = time.time_ns() // 1_000_000
     submission = await desk.submit()
-    with hired(desk, database_url, "submissions.tier2=hang", lease=1.0) as first:
+    with hired(desk, database_url, "submissions.tier2=hang", lease=3.0) as first:
         await until(lambda: in_state(desk, submission, "TIER2_SCANNING"), 40)
-        with hired(desk, database_url, lease=1.0) as second:
+        with hired(desk, database_url, lease=3.0) as second:
             below = first.children(recursive=True)
-            await asyncio.sleep(1.5)  # longer than a lease: a live worker keeps its claim
+            await asyncio.sleep(3.5)  # longer than a lease: a live worker keeps its claim
             assert await in_state(desk, submission, "TIER2_SCANNING")
             first.kill()
             await until(lambda: in_state(desk, submission, "PUBLISHED"), 20)

@@ -29,6 +29,7 @@ TOPIC = "jobs"  # of the bus; the detail is the kind that has work
 TIMETABLE = ""  # announced instead of a kind: something was put off, or moved
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _LONGEST_MESSAGE = 2000
+_LONGEST_WAIT = 365.0 * DAY
 _PAUSE_AFTER_STRAY_CANCEL = 1.0
 
 
@@ -40,17 +41,25 @@ class LeaseLost(SafelightError):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed, as the dead letter shows it."""
+    """Why an attempt failed, as the dead letter shows it; always something the database can keep."""
 
     code: str
     message: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "code", _storable(self.code))
+        object.__setattr__(self, "message", _storable(self.message))
 
     @classmethod
     def of(cls, error: "Failure | BaseException") -> "Failure":
         if isinstance(error, Failure):
             return error
-        code = error.code if isinstance(error, SafelightError) else type(error).__name__
-        return cls(code, (str(error) or type(error).__name__)[:_LONGEST_MESSAGE])
+        name = type(error).__name__
+        try:
+            message = str(error)
+        except Exception:  # noqa: BLE001 - an error that cannot even say what it is
+            message = ""
+        return cls(error.code if isinstance(error, SafelightError) else name, message or name)
 
     def to_json(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message}
@@ -238,9 +247,10 @@ def outcome(job: Job[Any], verdict: object) -> Outcome:
         verdict = Retry(TypeError(f"The handler returned {verdict!r} instead of a verdict."))
     if job.last_attempt:
         return Dead(verdict.error)
-    policy, after = job.kind.retry, verdict.after
-    wait = policy.wait(job.attempt, _jitter(job.id, job.attempt)) if after is None else after
-    return Again(max(wait, 0.0), Failure.of(verdict.error))
+    wait = verdict.after
+    if wait is None:
+        wait = job.kind.retry.wait(job.attempt, _jitter(job.id, job.attempt))
+    return Again(min(wait, _LONGEST_WAIT) if wait > 0 else 0.0, Failure.of(verdict.error))
 
 
 def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -> Outcome:
@@ -257,6 +267,12 @@ def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -
 def _jitter(job_id: int, attempt: int) -> float:
     """Spread evenly over 0…1 by job and attempt; needs no randomness (Knuth's multiplier)."""
     return ((job_id * 31 + attempt) * 2_654_435_761 % 2**32) / 2**32
+
+
+def _storable(text: str) -> str:
+    """Without what PostgreSQL refuses in text: NUL and lone surrogates."""
+    plain = text[:_LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
+    return plain.replace("\0", "\\0")
 
 
 def _problem_with(payload: type) -> str | None:

@@ -5,7 +5,8 @@ it. A refused one (the job was taken over) is logged and forgotten.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -63,19 +64,23 @@ class Ledger:
         while self._done:
             await reach("queue.finish")
             finished = list(self._done)
-            accepted = await queue_repo.finish(self._db, finished)
+            with self._letting_go(finished):
+                accepted = await queue_repo.finish(self._db, finished)
+                for job in finished:
+                    self._written(job, accepted, "processed")
             del self._done[: len(finished)]
-            for job in finished:
-                self._written(job, accepted, "processed")
         while self._again:
             await reach("queue.put_back")
             returned = list(self._again)
-            accepted = await queue_repo.put_back(self._db, returned)
+            with self._letting_go([job for job, _ in returned]):
+                accepted = await queue_repo.put_back(self._db, returned)
+                for job, again in returned:
+                    self._put_back(job, again, accepted)
             del self._again[: len(returned)]
-            for job, again in returned:
-                self._put_back(job, again, accepted)
         while self._dead:
-            await self._bury(*self._dead[0])
+            job, failure = self._dead[0]
+            with self._letting_go([job]):
+                await self._bury(job, failure)
             del self._dead[0]
 
     async def renew(self) -> None:
@@ -96,16 +101,21 @@ class Ledger:
             self._counts += counts
             raise
 
-    async def _bury(self, job: Job[Any], failure: Failure) -> None:
+    @contextmanager
+    def _letting_go(self, jobs: list[Job[Any]]) -> Iterator[None]:
+        """An end that cannot be written, by a bug of ours or of a hook, must not hold up the others:
+        the leases end, and whoever takes the jobs over comes back here."""
         try:
-            buried = await self._dead_letters.bury(self._handlers[job.kind.name], job, failure)
+            yield
         except AWAY:
             raise
         except Exception:
-            # Its lease will end, and whoever takes it over comes back here.
-            log.exception("job.burial_failed", job=job.id, kind=job.kind.name)
-            self._held.pop(job.id, None)
-            return
+            log.exception("job.end_unwritten", jobs=[job.id for job in jobs])
+            for job in jobs:
+                self._held.pop(job.id, None)
+
+    async def _bury(self, job: Job[Any], failure: Failure) -> None:
+        buried = await self._dead_letters.bury(self._handlers[job.kind.name], job, failure)
         if buried:
             log.error("job.dead", job=job.id, kind=job.kind.name, **failure.to_json())
         self._written(job, {job.id} if buried else set(), "failed")

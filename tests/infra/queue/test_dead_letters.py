@@ -18,7 +18,7 @@ from infra.queue.crew import (
     until,
 )
 from safelight.errors import Conflict, NotFound
-from safelight.infra import activity
+from safelight.infra import activity, queue_repo
 from safelight.infra.activity import Entry
 from safelight.infra.db import Connection, Database
 from safelight.infra.dead_letters import DeadLetter, NotDead, TwinAlive
@@ -82,6 +82,42 @@ async def test_an_unexpected_error_is_named_after_its_class(database: Database) 
         [letter] = await until(team.queue.dead_letters.page)
     assert letter.error["code"] == "KeyError"
     assert len(letter.error["message"]) == 2000
+
+
+async def test_an_error_the_database_cannot_hold_is_kept_in_a_way_it_can(
+    database: Database,
+) -> None:
+    async def fail(_: Job[Number]) -> Verdict:
+        raise ValueError("NUL \0 and a lone surrogate \udcff")
+
+    async with crew(database, fail, kind=KIND) as team:
+        await team.add(1, KIND)
+        [letter] = await until(team.queue.dead_letters.page)
+    assert letter.error["message"] == "NUL \\0 and a lone surrogate \\udcff"
+
+
+async def test_an_end_that_cannot_be_written_holds_up_nobody(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(*_: object) -> set[int]:
+        raise RuntimeError("a bug of ours")
+
+    async def fail_or_not(job: Job[Number]) -> Verdict:
+        return Done() if job.payload.n else Dead(Failure("X", "y"))
+
+    async with crew(database, fail_or_not, kind=KIND) as team:
+        monkeypatch.setattr(queue_repo, "finish", refuse)
+        await team.add(1, KIND)
+        await team.add(0, KIND)
+        await until(team.queue.dead_letters.page)
+        monkeypatch.undo()
+        await end_leases(database)
+        team.queue.wake()
+        await until(lambda: only_dead(database))
+
+
+async def only_dead(db: Database) -> bool:
+    return {row["status"] for row in await rows(db)} == {"dead"}
 
 
 async def test_the_systems_own_jobs_die_outside_any_history(database: Database) -> None:

@@ -55,6 +55,32 @@ def test_what_becomes_of_a_job(attempt: int, verdict: Verdict, expected: object)
     assert outcome(job(attempt), verdict) == expected
 
 
+@pytest.mark.parametrize("after", [float("nan"), float("-inf"), float("inf"), 1e300])
+def test_no_wait_is_beyond_what_the_database_can_count(after: float) -> None:
+    again = outcome(job(), Retry(ERROR, after=after))
+    assert isinstance(again, Again)
+    assert 0 <= again.after < 1e9
+
+
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    ("error", "failure"),
+    [
+        (ValueError("a\0b"), Failure("ValueError", "a\\0b")),
+        (ValueError("\udcff"), Failure("ValueError", "\\udcff")),
+        (ValueError(), Failure("ValueError", "ValueError")),
+        (Speechless(), Failure("Speechless", "Speechless")),
+        (Failure("\0", "x" * 5000), Failure("\\0", "x" * 2000)),
+    ],
+)
+def test_a_failure_can_always_be_kept(error: Exception | Failure, failure: Failure) -> None:
+    assert Failure.of(error) == failure
+
+
 def test_a_handler_that_returns_no_verdict_is_retried() -> None:
     again = outcome(job(), None)
     assert isinstance(again, Again)

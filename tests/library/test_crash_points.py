@@ -1,0 +1,129 @@
+"""The worker's process ends at each step of projecting and classifying; the next one goes on."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+import safelight
+from emulators.workers_ai import Vendor, refusal, workers_ai
+from harness import picture
+from inprocess import application
+from library.api import EVENTS_TOKEN, Api, created, until
+from library.processes import Workers
+from safelight.infra.failpoints import EXIT_CODE
+from safelight.infra.queue import Queue
+
+pytestmark = pytest.mark.process
+LATER = "2039-01-01T00:00:00.000Z"
+RED, BLUE = picture(colour="red"), picture(colour="blue")
+BROKEN = picture("JPEG", (200, 200))[:700]
+
+
+def points() -> list[str]:
+    """All there are in these features, so that a new one is covered as soon as it exists."""
+    root = Path(safelight.__file__).parent
+    files = [*root.glob("library/**/*.py"), *root.glob("classification/**/*.py")]
+    found = (re.findall(r'\b(?:reach|hit)\("([\w.]+)"\)', path.read_text()) for path in files)
+    return sorted({name for names in found for name in names})
+
+
+@pytest.fixture
+def vendor() -> Iterator[Vendor]:
+    with workers_ai() as vendor:
+        yield vendor
+
+
+@pytest.fixture
+def workers(database_url: str, tmp_path: Path, vendor: Vendor) -> Iterator[Workers]:
+    settings = {
+        "SAFELIGHT_CLASSIFIER": "workers-ai",
+        "SAFELIGHT_WORKERS_AI_URL": vendor.url,
+        "SAFELIGHT_LOG_FORMAT": "json",
+    }
+    made = Workers(database_url, tmp_path, settings)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+async def api(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
+    async with (
+        application(database_url, tmp_path, events_token=EVENTS_TOKEN) as app,
+        app.client() as client,
+    ):
+        yield Api(app, client)
+
+
+async def replace_the_dead(api: Api, workers: Workers) -> None:
+    """A new worker for one that died; nobody waits here for leases or for later tries."""
+    while True:
+        if workers.started[-1].poll() == EXIT_CODE:
+            workers.start()
+            await api.app.db.execute(
+                "UPDATE jobs SET lease_until = now() WHERE status = 'running'"
+            )
+        await api.app.db.execute("UPDATE jobs SET run_at = now() WHERE status = 'delayed'")
+        api.app.registry.get(Queue).wake()
+        await asyncio.sleep(0.1)
+
+
+async def journey(api: Api) -> None:
+    """Passes every point there is: each line of it is the way to some of them."""
+    image = await api.upload("a.jpg", RED)
+    first = await api.settled("a.jpg")
+    await api.tell(created("a.jpg", LATER, image["checksum"]))
+    await api.told("a.jpg", "classification_workflow_skipped")
+    # A run that failed is started anew by a second event of the same upload.
+    image = await api.upload("b.jpg", BROKEN)
+    failed = await api.settled("b.jpg", "failed")
+    await api.tell(created("b.jpg", failed["eventTime"], image["checksum"]))
+    letters = await api.dead(2)
+    # Both are for nothing once the name has another image.
+    await api.upload("b.jpg", BLUE)
+    await api.settled("b.jpg")
+    for number, letter in enumerate(letters, 1):
+        assert await api.redrive(letter) == 202
+        await dropped(api, "b.jpg", number)
+    assert await api.delete("a.jpg") == 202
+    await api.gone("a.jpg")
+    assert first["classificationLabel"] == "PERSIAN CAT"
+
+
+async def dropped(api: Api, name: str, times: int) -> None:
+    async def check() -> bool:
+        return (await api.types(name)).count("run_dropped") >= times
+
+    await until(check)
+
+
+@pytest.mark.parametrize("point", points())
+async def test_killed_at(point: str, api: Api, workers: Workers, vendor: Vendor) -> None:
+    vendor.next(refusal(500, 1000))
+    workers.start(SAFELIGHT_FAILPOINTS=f"{point}=exit")
+    helping = asyncio.create_task(replace_the_dead(api, workers))
+    try:
+        await journey(api)
+    finally:
+        helping.cancel()
+    assert workers.started[0].poll() == EXIT_CODE, f"nothing here passes {point}"
+    assert len(workers.started) == 2
+    await check_the_end(api)
+    # What was asked and answered is not asked again, unless the answer died with the worker.
+    assert len(vendor.requests) == 3 + (point == "classification.save_reply")
+
+
+async def check_the_end(api: Api) -> None:
+    found = await api.entry("b.jpg")
+    assert found
+    assert (found["classificationStatus"], found["classificationLabel"]) == ("done", "PERSIAN CAT")
+    assert await api.content("b.jpg") == BLUE
+    assert await api.entry("a.jpg") is None
+    updated = await api.messages("classification_updated")
+    assert len(updated) == len({message["idempotencyKey"] for message in updated}) == 2
+    assert len(await api.messages("upload_deleted")) == 1
+    assert await api.letters() == []
+    left = "SELECT count(*) FROM jobs WHERE kind ~ '^(ingest.offload|objects.deliver|classif)'"
+    assert await api.app.db.fetchval(left) == 0
