@@ -51,8 +51,8 @@ class Case:
         assert await nursery(order) == EXIT_CODE, point
 
     def again(self, **settings: Any) -> Any:
-        here = {"database_url": self.url, "directory": self.directory, "port": self.port}
-        return world(**here, lease=SOON, **{**self.settings, **settings})
+        together = {**self.settings, **settings}
+        return world(self.url, self.directory, port=self.port, lease=SOON, **together)
 
 
 @pytest.fixture(scope="module")

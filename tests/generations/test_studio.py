@@ -75,7 +75,7 @@ def test_formats(wanted: str, kind: str) -> None:
 
 
 def frames(content: bytes) -> Iterator[Any]:
-    with av.open(io.BytesIO(content)) as container:
+    with av.open(io.BytesIO(content), "r") as container:
         for frame in container.decode(video=0):
             yield frame.to_ndarray(format="rgb24")
 

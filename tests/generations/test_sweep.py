@@ -80,8 +80,10 @@ async def test_with_a_bucket(
         return bucket.store(db, directory / "spool", Watch())
 
     failpoints.arm("objects.record_bucket_put", "raise@1")
-    here = {"database_url": database_url, "directory": directory, "open_store": opened}
-    async with world(**here, **vendor.settings) as made, made.client() as client:
+    async with (
+        world(database_url, directory, open_store=opened, **vendor.settings) as made,
+        made.client() as client,
+    ):
         done = await client.over(await client.ask())
         assert done["status"] == "ready"
         artifact = done["tasks"][0]["artifactId"]
@@ -103,8 +105,10 @@ async def test_a_bucket_left_with_what_nobody_wants(
 
     vendor.default = Plan()
     failpoints.arm("objects.record_bucket_put", "hang")
-    here = {"database_url": database_url, "directory": directory, "open_store": opened}
-    async with world(**here, **vendor.settings) as made, made.client() as client:
+    async with (
+        world(database_url, directory, open_store=opened, **vendor.settings) as made,
+        made.client() as client,
+    ):
         generation = await client.ask()
         await until(bucket.keys)
         await client.http.post(f"/generations/{generation}/cancel")

@@ -15,6 +15,9 @@ from emulators.runware import Plan, Runware
 from generations.world import Client, World, until, world
 
 Here = dict[str, Any]
+ODD_BODIES: list[Any] = [
+    None, 5, [], {}, {"data": 7}, {"data": [7, None]}, {"errors": [[]]},
+]  # fmt: skip
 VIDEO = {"kind": "video", "model": "runware:501@1"}
 
 
@@ -170,7 +173,7 @@ async def test_strangers_and_nonsense(here: Here, vendor: Runware) -> None:
             nobody = made.addresses.token("0190-none")
             gone = await http.post(f"{base}?generation_id=0190-none&token={nobody}", json=body)
             assert (gone.status_code, gone.content) == (200, b"")
-            for odd in (None, 5, [], {}, {"data": 7}, {"data": [7, None]}, {"errors": [[]]}):
+            for odd in ODD_BODIES:
                 answer = await http.post(good, content=json.dumps(odd))
                 assert answer.status_code == 200, odd
             # Another generation's token and task, our task's id in the body: nothing of ours moves.
@@ -228,7 +231,6 @@ async def test_cancelling_tells_the_vendor(
     here = {"database_url": database_url, "directory": directory, **predictor.settings}
     async with world(**here) as made, made.client() as client:
         generation = await client.ask("acme/film:abc123", kind="video", count=2)
-        shown = lambda: client.show(generation)  # noqa: E731 - read twice
 
         async def known() -> bool:
             rows = await made.db.fetch("SELECT provider_task_id FROM generation_tasks")
@@ -236,6 +238,6 @@ async def test_cancelling_tells_the_vendor(
 
         await until(known)
         await client.http.post(f"/generations/{generation}/cancel")
-        assert (await shown())["status"] == "failed"
+        assert (await client.show(generation))["status"] == "failed"
         await until(lambda: sorted(predictor.cancelled) == ["pred1", "pred2"])
     assert predictor.created[0]["version"] == "abc123"

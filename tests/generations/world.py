@@ -22,7 +22,6 @@ from safelight.accounts.passwords import Passwords
 from safelight.accounts.services import account_services
 from safelight.accounts.tokens import Tokens
 from safelight.errors import Conflict
-from safelight.generations.address import OwnAddress
 from safelight.generations.artifacts.routes import router as artifacts_router
 from safelight.generations.fetch import Fetcher
 from safelight.generations.kinds import KINDS
@@ -165,9 +164,18 @@ async def world(
         await bus.start()
         stack.push_async_callback(bus.stop)
         queue = Queue(db, bus, clock, owner=owner, node=owner, kinds=KINDS, lease=lease)
-        address = OwnAddress(settings)
+        where: list[str] = []
         made = open_generations(
-            settings, db, queue, store, clock, ids, metrics, SECRET, address, fetcher=fetcher
+            settings,
+            db,
+            queue,
+            store,
+            clock,
+            ids,
+            metrics,
+            SECRET,
+            lambda: where[0],
+            fetcher=fetcher,
         )
         stack.push_async_callback(made.close)
         running = None
@@ -182,7 +190,7 @@ async def world(
             registry.add(service)
         await _organizations(registry)
         url = await stack.enter_async_context(_served(registry, port))
-        address.listens("127.0.0.1", int(url.rsplit(":", 1)[1]))
+        where.append(url)
         yield World(db, registry, queue, running, store, made, url)
 
 

@@ -26,6 +26,7 @@ THEN = st.sampled_from(
 CRASHES = st.sampled_from([None, 0, 1, 2, 3, 4, 5])
 MOODS = st.sampled_from(["answer", "fail", "fail for good"])
 YES = st.booleans()
+KINDS = st.sampled_from([None, "classification.run"])
 DIALECTS = st.sampled_from(["r2", "seconds", "s3"])
 OFFSETS = st.sampled_from([0, -1, 700, -90_000_000, 90_000_000])
 
@@ -35,20 +36,21 @@ def move(name: str, *parts: st.SearchStrategy[Any], then: bool = False) -> st.Se
     return st.tuples(*parts, more).map(lambda drawn: (name, *drawn[:-1], *drawn[-1]))
 
 
-def upload() -> st.SearchStrategy[Move]:
-    return move("upload", NAMES, CONTENTS, WAITS, then=True)
+def put() -> st.SearchStrategy[Move]:
+    return move("put", NAMES, CONTENTS, WAITS, then=True)
 
 
 def common() -> list[st.SearchStrategy[Move]]:
     """What is there more than once is likelier, so each is an object of its own."""
     return [
-        *(upload() for _ in range(3)),
-        *(move("delete", NAMES, WAITS, then=True) for _ in range(2)),
+        *(put() for _ in range(3)),
+        *(move("upload", NAMES, CONTENTS, WAITS, then=True) for _ in range(2)),
+        *(move("delete", NAMES, WAITS, then=True) for _ in range(3)),
         *(move("work", PICKS, PICKS, PICKS, then=True) for _ in range(2)),
         *(move("think", PICKS, YES, then=True) for _ in range(2)),
         *(move("wake_up", PICKS, CRASHES, MOODS, YES) for _ in range(2)),
-        *(move("work_badly", PICKS, CRASHES, MOODS, YES) for _ in range(2)),
-        *(move("deliver_again", PICKS, then=True) for _ in range(2)),
+        *(move("work_badly", KINDS, PICKS, CRASHES, MOODS, YES) for _ in range(3)),
+        *(move("deliver_again", PICKS, then=True) for _ in range(3)),
         move("claim", PICKS, YES, then=True),
         move("redrive", PICKS, then=True),
         move("delete_in_vain", NAMES, PICKS),
@@ -61,11 +63,11 @@ def common() -> list[st.SearchStrategy[Move]]:
 
 BUILT_IN = st.one_of(
     *common(),
-    *(move("retell", PICKS, DIALECTS, YES, then=True) for _ in range(2)),
+    *(move("retell", PICKS, DIALECTS, YES, then=True) for _ in range(3)),
     move("mislead", NAMES, st.none() | CONTENTS, YES, OFFSETS, DIALECTS, PICKS, then=True),
 )
 TELLING = st.one_of(
-    *common(), *(move("notify", PICKS, PICKS) for _ in range(5)), move("expire", NAMES)
+    *common(), *(move("notify", PICKS, PICKS) for _ in range(8)), move("expire", NAMES)
 )
 
 
@@ -81,7 +83,7 @@ class Machine(RuleBasedStateMachine):
         self._sound = False
 
     @initialize(
-        first=st.lists(upload(), min_size=1, max_size=2),
+        first=st.lists(put(), min_size=1, max_size=2),
         employed=YES,
         backwards=YES,
         late_mood=MOODS,

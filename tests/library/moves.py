@@ -28,7 +28,8 @@ DELETE_POINTS = ("objects.record_delete", "ingest.delete", "objects.record_bucke
 
 class Moves:
     """Picks are any numbers: which of those there are is meant, counted round and round. Most
-    moves end with some more picks, the jobs that are done next."""
+    moves end with some more picks, the jobs that are done next; with odd ones a telling bucket says
+    something first."""
 
     def __init__(
         self, world: World, *, backwards: bool = False, late_mood: Mood = "answer"
@@ -46,6 +47,13 @@ class Moves:
     async def upload(self, name: str, content: bytes, wait: int = 0, *then: int) -> None:
         self.world.tick(wait)
         await self.world.receive(name, content)
+        await self.work(*then)
+
+    async def put(self, name: str, content: bytes, wait: int = 0, *then: int) -> None:
+        """An upload that reaches the store at once."""
+        await self.upload(name, content, wait)
+        if job := await self.world.claim(-1, "ingest.offload"):
+            await self._run(job)
         await self.work(*then)
 
     async def delete(self, name: str, wait: int = 0, *then: int) -> None:
@@ -73,13 +81,17 @@ class Moves:
 
     async def work(self, *picks: int) -> None:
         for pick in picks:
+            if pick % 2 and (notices := self.story.notices):
+                await self.world.send(notices[pick % len(notices)])
             if job := await self.world.claim(pick):
                 await self._run(job)
 
-    async def work_badly(self, pick: int, crash: int | None, mood: Mood, lost: bool) -> None:
+    async def work_badly(
+        self, kind: str | None, pick: int, crash: int | None, mood: Mood, lost: bool
+    ) -> None:
         """A step fails, the model does, or the worker dies before it can say how it ended."""
         self.world.classifier.mood = mood
-        if job := await self.world.claim(pick):
+        if job := await self.world.claim(pick, kind):
             await self._run(job, crash, lost=lost)
         self.world.classifier.mood = "answer"
 

@@ -16,7 +16,7 @@ from library.processes import Workers
 from safelight.infra.failpoints import EXIT_CODE
 from safelight.infra.queue import Queue
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quiet")]
 LATER = "2039-01-01T00:00:00.000Z"
 RED, BLUE = picture(colour="red"), picture(colour="blue")
 BROKEN = picture("JPEG", (200, 200))[:700]
@@ -46,6 +46,7 @@ def workers(database_url: str, tmp_path: Path, vendor: Vendor) -> Iterator[Worke
     made = Workers(database_url, tmp_path, settings)
     yield made
     made.stop()
+    print(made.said())
 
 
 @pytest.fixture
@@ -59,8 +60,8 @@ async def api(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
 
 async def replace_the_dead(api: Api, workers: Workers) -> None:
     """A new worker for one that died; nobody waits here for leases or for later tries."""
-    while True:
-        if workers.started[-1].poll() == EXIT_CODE:
+    while (code := workers.started[-1].poll()) in {None, EXIT_CODE}:
+        if code == EXIT_CODE:
             workers.start()
             await api.app.db.execute(
                 "UPDATE jobs SET lease_until = now() WHERE status = 'running'"
@@ -68,6 +69,7 @@ async def replace_the_dead(api: Api, workers: Workers) -> None:
         await api.app.db.execute("UPDATE jobs SET run_at = now() WHERE status = 'delayed'")
         api.app.registry.get(Queue).wake()
         await asyncio.sleep(0.1)
+    raise AssertionError(f"a worker ended with {code}")
 
 
 async def journey(api: Api) -> None:
@@ -103,11 +105,14 @@ async def dropped(api: Api, name: str, times: int) -> None:
 async def test_killed_at(point: str, api: Api, workers: Workers, vendor: Vendor) -> None:
     vendor.next(refusal(500, 1000))
     workers.start(SAFELIGHT_FAILPOINTS=f"{point}=exit")
+    travelling = asyncio.create_task(journey(api))
     helping = asyncio.create_task(replace_the_dead(api, workers))
-    try:
-        await journey(api)
-    finally:
-        helping.cancel()
+    done, left = await asyncio.wait([travelling, helping], return_when=asyncio.FIRST_COMPLETED)
+    for task in left:
+        task.cancel()
+    await asyncio.wait([travelling, helping])
+    for task in done:
+        task.result()
     assert workers.started[0].poll() == EXIT_CODE, f"nothing here passes {point}"
     assert len(workers.started) == 2
     await check_the_end(api)

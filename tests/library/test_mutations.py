@@ -36,7 +36,7 @@ async def dies_four_times(moves: Moves) -> None:
     """Upload, offload and delivery; the result is never written, and the job is buried."""
     await moves.upload("a.jpg", b"one", 0, 0, 0)
     for _ in range(4):
-        await moves.work_badly(0, APPLY, "answer", lost=False)
+        await moves.work_badly(None, 0, APPLY, "answer", lost=False)
     assert len(await moves.world.dead_letters()) == 1
 
 

@@ -16,6 +16,7 @@ from library.scripted import Scripted, label_of
 from objects.stores import Bucket, make_bucket, s3_server
 from safelight.infra import failpoints
 
+pytestmark = pytest.mark.usefixtures("quiet")
 RED, BLUE = picture(colour="red"), picture(colour="blue")
 
 

@@ -11,7 +11,7 @@ from inprocess import application
 from library.api import LIBRARY, Api, until
 from library.processes import Workers
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quiet")]
 IMAGES = 60
 
 
@@ -20,6 +20,7 @@ def workers(database_url: str, tmp_path: Path) -> Iterator[Workers]:
     made = Workers(database_url, tmp_path, {"SAFELIGHT_CLASSIFIER_THREADS": "1"})
     yield made
     made.stop()
+    print(made.said())
 
 
 @pytest.fixture

@@ -310,7 +310,7 @@ class World:
     # A worker's hands
 
     async def claim(self, nth: int = 0, kind: str | None = None) -> Job[Any] | None:
-        """One of the jobs that wait, also for a later time."""
+        """One of the jobs that wait, also for a later time; -1 is the last."""
         row = await self.db.fetchrow(
             """
             WITH waiting AS (
@@ -320,7 +320,7 @@ class World:
             )
             UPDATE jobs SET status = 'running', owner = 'world', claim = claim + 1,
                    attempts = attempts + 1, lease_until = now() + interval '1 hour'
-            FROM waiting WHERE jobs.id = waiting.id AND n = $3 % total
+            FROM waiting WHERE jobs.id = waiting.id AND n = (total + $3) % total
             RETURNING jobs.id, kind, organization, payload, claim, attempts
             """,
             self.organization,

@@ -116,6 +116,14 @@ def test_traces(kind: str) -> None:
     assert seen(as_kind(kind)).traces.gps is False
 
 
+def test_notes_hold_what_they_like() -> None:
+    exif = Image.Exif()
+    exif[0x010F], exif[0x0110] = "No\0kia\x1b[31m\n", "\ud83d33\0\0 "
+    camera = seen(encoded(opened(photo()), exif=exif.tobytes())).traces.camera
+    assert camera
+    assert camera.isprintable()
+
+
 def test_a_place_in_xmp_counts_too() -> None:
     xmp = b'<x:xmpmeta xmlns:x="adobe:ns:meta/"><exif:GPSLatitude>64</exif:GPSLatitude></x:xmpmeta>'
     traces = seen(encoded(opened(photo()), "JPEG", xmp=xmp)).traces

@@ -54,7 +54,7 @@ async def main(url: str, directory: str, lease: str, armed: str) -> None:
     await worker.start()
     print("ready", flush=True)
     await over.wait()
-    await worker.stop(5)
+    await worker.stop(1)
     await bus.stop()
     await sandbox.close()
     await db.close()

@@ -162,7 +162,7 @@ async def ask(desk: Desk, vision: Vision) -> Opinion:
 async def test_it_is_sent_the_picture_and_nothing_else(
     desk: Desk, vision: Vision, remote: Oracle
 ) -> None:
-    remote.says(verdict="review", message="Is that a cat?", score=0.5)
+    remote.says(verdict="review", message="Is that\0 a cat?", score=0.5)
     assert await ask(desk, vision) == Opinion("review", "Is that a cat?", 0.5)
     [(headers, data)] = remote.asked
     assert data == photo()

@@ -9,7 +9,7 @@ from safelight.errors import Unavailable
 from safelight.objects.store import DamagedObject, StoreUnavailable
 from safelight.sandbox.sandbox import SandboxDown, SandboxTimeout
 from safelight.submissions.budget import Budget, read
-from safelight.submissions.failures import FailureClass, chain, classify
+from safelight.submissions.failures import FailureClass, chain, classify, in_words
 from safelight.submissions.findings import Ask, Fail, Finding, Pass, Severity, judge
 from safelight.submissions.inflight import Inflight
 from safelight.submissions.lifecycle import (
@@ -129,6 +129,12 @@ def test_an_error_met_while_handling_another_counts_too(hidden: bool, kind: str)
     error.__context__ = ConnectionResetError()
     error.__suppress_context__ = hidden
     assert classify(error) == kind
+
+
+def test_the_words_of_an_error_can_be_kept() -> None:
+    assert in_words(ValueError("a\0b\ud800c\nmore")) == "abc"
+    assert in_words(ValueError()) == "ValueError"
+    assert len(in_words(ValueError("x" * 9999))) == 500
 
 
 def test_a_ring_of_causes_ends() -> None:

@@ -43,6 +43,24 @@ def fill(server: Server) -> dict[str, str]:
     return kept
 
 
+def generate(server: Server) -> dict[str, str]:
+    """One drawing; its id and checksum."""
+    order = {"model": "studio/horizon", "input": {"prompt": "sea", "width": 256, "height": 256}}
+    with server.client() as client:
+        made = client.post("/generations", json=order).json()["id"]
+        eventually(lambda: client.get(f"/generations/{made}").json()["status"] == "ready")
+        [artifact] = client.get(f"/generations/{made}/artifacts").json()["items"]
+    return {artifact["id"]: artifact["checksum"]}
+
+
+def publish(server: Server, name: str) -> str:
+    with server.client() as client:
+        body = {"source": {"upload": name}}
+        submission: str = client.post("/api/v1/submissions", json=body).json()["id"]
+        eventually(lambda: client.get(f"/public/{submission}").status_code == 200)
+    return submission
+
+
 def is_done(client: httpx.Client, name: str) -> bool:
     answer = client.get(f"{LIBRARY}/{quote(name)}")
     return answer.status_code == 200 and answer.json()["classificationStatus"] == "done"
@@ -54,13 +72,15 @@ def main() -> None:
         data_dir = Path(scratch) / "data"
         with running(data_dir) as server:
             expected = fill(server)
+            artifacts, published = generate(server), publish(server, "sunset.jpg")
         # One more that never left the ingest directory: killed before any worker saw it.
         with running(data_dir, "--no-worker") as server:
             content = picture("GIF", (40, 30))
             assert server.upload(content, "waiting.gif").status_code == 201
             expected["waiting.gif"] = hashlib.sha256(content).hexdigest()
             server.kill()
-        (data_dir / "expected.json").write_text(json.dumps(expected, ensure_ascii=False, indent=1))
+        everything = {"uploads": expected, "artifacts": artifacts, "published": published}
+        (data_dir / "expected.json").write_text(json.dumps(everything, ensure_ascii=False))
         with attached(data_dir) as url:
             dump = [str(find_binaries().folder / "pg_dump"), "--inserts", "--no-owner", url]
             (data_dir / "dump.sql").write_bytes(subprocess.run(dump, check=True, stdout=-1).stdout)

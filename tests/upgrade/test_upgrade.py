@@ -40,7 +40,8 @@ def test_there_is_something_to_upgrade_from() -> None:
 def test_upgrade(fixture: Path, postgres_url: str, tmp_path: Path) -> None:
     with tarfile.open(fixture) as archive:
         archive.extractall(tmp_path, filter="data")
-    expected: dict[str, str] = json.loads((tmp_path / "expected.json").read_text())
+    everything = json.loads((tmp_path / "expected.json").read_text())
+    expected: dict[str, str] = everything["uploads"]
     url = asyncio.run(restore(postgres_url, (tmp_path / "dump.sql").read_text()))
     with running(tmp_path, SAFELIGHT_DATABASE_URL=url) as server, server.client() as client:
 
@@ -56,3 +57,7 @@ def test_upgrade(fixture: Path, postgres_url: str, tmp_path: Path) -> None:
         assert listed == set(expected)
         story = client.get(f"{LIBRARY}/gone.webp/history").json()["items"]
         assert story[-1]["type"] == "upload_deleted"
+        for artifact, checksum in everything["artifacts"].items():
+            content = client.get(f"/artifacts/{artifact}/content").content
+            assert hashlib.sha256(content).hexdigest() == checksum
+        assert client.get(f"/public/{everything['published']}").status_code == 200

@@ -39,9 +39,15 @@ class LeaseLost(SafelightError):
     code = "LEASE_LOST"
 
 
+def _storable(text: str) -> str:
+    """Without what PostgreSQL refuses in text: NUL and lone surrogates."""
+    plain = text[:_LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
+    return plain.replace("\0", "\\0")
+
+
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed, as the dead letter shows it; always something the database can keep."""
+    """Why an attempt failed, as the dead letter shows it; always something that can be kept."""
 
     code: str
     message: str
@@ -267,12 +273,6 @@ def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -
 def _jitter(job_id: int, attempt: int) -> float:
     """Spread evenly over 0…1 by job and attempt; needs no randomness (Knuth's multiplier)."""
     return ((job_id * 31 + attempt) * 2_654_435_761 % 2**32) / 2**32
-
-
-def _storable(text: str) -> str:
-    """Without what PostgreSQL refuses in text: NUL and lone surrogates."""
-    plain = text[:_LONGEST_MESSAGE].encode("utf-8", "backslashreplace").decode()
-    return plain.replace("\0", "\\0")
 
 
 def _problem_with(payload: type) -> str | None:

@@ -103,7 +103,7 @@ class Ledger:
 
     @contextmanager
     def _letting_go(self, jobs: list[Job[Any]]) -> Iterator[None]:
-        """An end that cannot be written, by a bug of ours or of a hook, must not hold up the others:
+        """An end that cannot be written (a bug of ours, or of a hook) must not hold up the others:
         the leases end, and whoever takes the jobs over comes back here."""
         try:
             yield

@@ -125,6 +125,7 @@ class Worker:
                     pause = min(max(pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
                     log.warning("queue.trouble", error=repr(error), again_in=pause)
                     await asyncio.sleep(pause)
+                    self._due = 0.0
                 else:
                     await self._rest()
         finally:
@@ -154,10 +155,12 @@ class Worker:
         await reach("queue.tend")
         names = [schedule.name(self._queue.node) for schedule in self._schedules]
         kinds = list(self._handlers)
+        self._due = time.monotonic() + self._poll  # news during the statement moves it closer again
         ready, wait = await queue_repo.tend(self._db, kinds, self._queue.node, names)
         self._slots.want(ready)
-        wait = self._poll if wait is None else max(wait + _TIMER_SLACK, _SHORTEST_WAIT)
-        self._due = time.monotonic() + min(wait, self._poll)
+        if wait is not None:
+            wait = max(wait + _TIMER_SLACK, _SHORTEST_WAIT)
+            self._due = min(self._due, time.monotonic() + wait)
         if time.monotonic() - self._counted > _POLL_SECONDS:
             self._counted = time.monotonic()
             await self._ledger.count()

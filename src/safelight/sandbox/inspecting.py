@@ -101,7 +101,12 @@ def _faults(kind: FaultKind) -> Iterator[None]:
     except UnidentifiedImageError as error:
         raise _Broken(Fault(FaultKind.NOT_AN_IMAGE)) from error
     except Exception as error:
-        raise _Broken(Fault(kind, str(error)[:_LONGEST_DETAIL])) from error
+        raise _Broken(Fault(kind, _printable(error)[:_LONGEST_DETAIL])) from error
+
+
+def _printable(value: object) -> str:
+    """Text out of a file can hold anything, also what no database keeps."""
+    return "".join(char for char in str(value) if char.isprintable())
 
 
 def _traces(image: Image.Image) -> Traces:
@@ -112,7 +117,7 @@ def _traces(image: Image.Image) -> Traces:
         exif = image.getexif()
         place = exif.get_ifd(ExifTags.IFD.GPSInfo)
         names = (exif.get(ExifTags.Base.Make), exif.get(ExifTags.Base.Model))
-        camera = " ".join(str(name).strip("\0 ") for name in names if name)[:100]
+        camera = " ".join(_printable(name).strip() for name in names if name)[:100]
         traces = replace(
             traces, exif=bool(exif), gps=traces.gps or bool(place), camera=camera or None
         )

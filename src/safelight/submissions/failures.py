@@ -97,5 +97,6 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def in_words(error: BaseException) -> str:
-    """One line for the record."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+    """One line for the record, of what every database can keep."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+    return "".join(char for char in line if char.isprintable())

@@ -89,7 +89,8 @@ def read(status: int, body: bytes) -> Opinion:
         reply = _Reply.model_validate_json(body)
     except ValidationError as error:
         raise ModelError("The vision model's answer is not of the agreed shape.") from error
-    return Opinion(reply.verdict, reply.message, reply.score)
+    message = reply.message and "".join(char for char in reply.message if char.isprintable())
+    return Opinion(reply.verdict, message, reply.score)
 
 
 async def _limited(response: "httpx.Response") -> bytes:

@@ -8,11 +8,20 @@ from starlette.responses import Response
 from safelight.accounts.guard import open_to_everyone
 from safelight.errors import NotFound
 from safelight.http.registry import provided
-from safelight.web.pages import home, password, sign_in, upload
+from safelight.web.pages import (
+    home,
+    password,
+    queue,
+    sign_in,
+    submission,
+    submissions,
+    upload,
+    workflow,
+)
 from safelight.web.rendering import Pages
 
 router = APIRouter()
-for page in (home, sign_in, password, upload):
+for page in (home, sign_in, password, upload, submissions, submission, workflow, queue):
     router.include_router(page.router)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from infra.queue.crew import (
 from safelight.infra import queue_repo
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.jobs import Dead, Done, Failure, Job, Retry, Verdict
+from safelight.infra.jobs import Dead, Done, Failure, Job, JobId, Retry, Verdict
 from safelight.infra.queue_slots import Opening
 
 
@@ -112,6 +113,25 @@ async def test_an_alarm_set_elsewhere_is_noticed(database: Database) -> None:
         await elsewhere.enqueue(database, WORK, Number(1), organization="acme", run_in=0.3)
         await until(lambda: starts.seen, 5)
         await elsewhere.bus.stop()
+
+
+async def test_an_alarm_set_while_the_worker_looks_is_not_overlooked(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = queue_repo.tend
+    starts = Starts()
+
+    async def look_and_miss(*values: Any) -> tuple[list[str], float | None]:
+        answer = await look(*values)
+        if not alarms:
+            alarms.append(await team.add(1, run_in=0.2))
+        return answer
+
+    alarms: list[JobId | None] = []
+    async with crew(database, starts, poll=NEVER) as team:
+        monkeypatch.setattr(queue_repo, "tend", look_and_miss)
+        team.queue.wake()
+        await until(lambda: starts.seen, 5)
 
 
 async def test_reschedule_moves_an_alarm_and_cancel_takes_it_away(database: Database) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from safelight.generations.studio import land, sky
 from safelight.generations.studio.built import Lighthouse, birds, boat
 from safelight.generations.studio.canvas import Canvas, Layer
-from safelight.generations.studio.colour import mix, rgb
+from safelight.generations.studio.colour import Floats, mix, rgb
 from safelight.generations.studio.light import light_of
 from safelight.generations.studio.noise import field, smooth
 from safelight.generations.studio.scene import Stage
@@ -106,20 +106,22 @@ class Horizon:
         tower.foot = float(edge[canvas.column(tower.x)]) + 0.012
         tower.lamp = tower.foot - tower.tall * 0.875
         tower.paint(layer, light)
-        mask = canvas.below(edge)
-        rock = field(stage.rng("rock"), canvas.height, canvas.width, (22, 20), 5, 0.6)
-        depth = np.clip((canvas.y - edge[None, :]) * 7, 0, 1)
-        base = light.shadow * np.float32(0.5)
-        lit = (0.15 + 0.5 * rock) * (1 - 0.75 * depth)
-        power = np.float32({"day": 0.5, "dawn": 0.3, "dusk": 0.2, "night": 0.05}[light.hour])
-        body = base + (lit * power)[..., None] * mix(light.glow, light.haze, 0.5)
-        grass = smooth(0.022 - (canvas.y - edge[None, :]) + 0.02 * (rock - 0.5), 0.0, 0.02)
-        green = mix(mix(rgb("#5d7a3c"), light.shadow, 0.35), light.haze, 0.2)
-        layer.lay(mask, body.astype(np.float32))
-        layer.lay(
-            mask * grass * np.float32(0.8 if not light.is_dark else 0.25), green * power * 1.6
-        )
+        self._cliff(layer, edge)
         return layer
+
+    def _cliff(self, layer: Layer, edge: Floats) -> None:
+        """Rock that catches a little light on the sun's side, grass along its rim."""
+        stage, light, mask = self._stage, self._light, layer.below(edge)
+        depth = layer.y - edge[None, :]
+        facing = np.float32(1 if light.x < 0 else -1)
+        faces = land.slopes(layer, stage.rng("rock"), depth * 9, facing)
+        power = np.float32({"day": 0.42, "dawn": 0.24, "dusk": 0.15, "night": 0.03}[light.hour])
+        lit = np.clip(faces, 0, 1.2) * (0.35 + 0.65 * np.exp(-np.clip(depth, 0, 1) * 6)) * power
+        body = light.shadow * np.float32(0.42) + lit[..., None] * mix(light.glow, light.haze, 0.45)
+        layer.lay(mask, body.astype(np.float32))
+        grass = smooth(0.026 - depth + 0.012 * (faces - 0.5), 0.0, 0.022)
+        green = mix(rgb("#66803f"), light.glow, 0.2) * power * np.float32(1.5)
+        layer.lay(mask * grass * np.float32(0.75), green)
 
     def _shore(self, layer: Layer) -> None:
         stage, light = self._stage, self._light

@@ -42,14 +42,14 @@ def _lit(
     """Slopes that face the sun are a little brighter, with gullies running down."""
     side = np.float32(1 if light.x < 0 else -1)
     depth = (canvas.y - edge[None, :]) / np.float32(max(tall, 0.02))
-    faces = _slopes(canvas, rng, depth, side)
+    faces = slopes(canvas, rng, depth, side)
     shine = np.clip(faces, 0, 1) * np.exp(-np.clip(depth, 0, 3) * 0.8)
     power = {"day": 0.34, "dawn": 0.30, "dusk": 0.26, "night": 0.05}[light.hour]
     body: Floats = colour * np.float32(0.86) + (shine * np.float32(power))[..., None] * light.glow
     return body.astype(np.float32)
 
 
-def _slopes(canvas: Canvas, rng: Random, depth: Floats, side: np.float32) -> Floats:
+def slopes(canvas: Canvas, rng: Random, depth: Floats, side: np.float32) -> Floats:
     """How much each place faces the light: spurs and gullies that run down both ways."""
     size = 256
     relief = field(rng, size, size, (6, 6), 6, 0.55)
@@ -64,7 +64,7 @@ def _snowed(
     canvas: Canvas, rng: Random, body: Floats, edge: Floats, tall: float, light: Light
 ) -> Floats:
     depth = (canvas.y - edge[None, :]) / np.float32(max(tall, 0.02))
-    faces = _slopes(canvas, rng, depth, np.float32(1))
+    faces = slopes(canvas, rng, depth, np.float32(1))
     high = np.clip((edge.max() - edge) / np.float32(max(tall, 0.02)), 0, 1.1)[None, :]
     cover = smooth(1.15 * high - depth * 1.25 + 0.30 * faces, 0.42, 0.52)
     bright = {"day": 0.86, "dawn": 0.72, "dusk": 0.5, "night": 0.13}[light.hour]

@@ -1,0 +1,222 @@
+"""The operator's page: what waits, what fails, what is stuck, and what gave up."""
+
+import json
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from safelight.accounts.access import Caller
+from safelight.accounts.guard import operator_only
+from safelight.errors import SafelightError
+from safelight.http.paging import Cursors
+from safelight.http.registry import provided
+from safelight.infra.clock import Clock
+from safelight.infra.dead_letters import DeadLetter
+from safelight.infra.queue import Queue
+from safelight.infra.queue_repo import HourCount, KindStatus
+from safelight.submissions.failures import FailureClass
+from safelight.submissions.lifecycle import State
+from safelight.submissions.moments import to_ms
+from safelight.submissions.operator import stuck
+from safelight.submissions.tempo import Tempo
+from safelight.submissions.timeouts import timeouts
+from safelight.web.charts import Chart, Hour, Part, draw
+from safelight.web.publishing.words import STATES, Look, duration
+from safelight.web.rendering import Context, Pages, registry_of
+
+router = APIRouter(include_in_schema=False)
+
+PER_PAGE = 25
+LOOK_AGAIN_MS = 4000
+TALL, LOW = 64.0, 18.0
+CLASSES = {
+    FailureClass.SCAN_TIMEOUT: "Too slow",
+    FailureClass.MODEL_ERROR: "Model",
+    FailureClass.STORAGE_ERROR: "Storage",
+    FailureClass.NETWORK_ERROR: "Network",
+    FailureClass.UNKNOWN: "Unknown",
+}
+PURPOSE = "queue-page"
+
+Operator = Annotated[Caller, operator_only()]
+Rendered = Annotated[Pages, provided(Pages)]
+QueueDep = Annotated[Queue, provided(Queue)]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    status: KindStatus
+
+    @property
+    def oldest(self) -> str:
+        seconds = self.status.oldest_seconds
+        return "" if seconds is None else duration(seconds)
+
+    @property
+    def numbers(self) -> tuple[tuple[str, int], ...]:
+        row = self.status
+        return (("queued", row.queued), ("running", row.running), ("delayed", row.delayed))
+
+
+@dataclass(frozen=True, slots=True)
+class Failures:
+    """The timeouts of one class."""
+
+    classification: FailureClass
+    word: str
+    count: int
+    average: str
+    chart: Chart
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    submission_id: str
+    look: Look
+    stuck_for: str
+    trouble: str
+    attempt: int
+    next_retry: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    letter: DeadLetter
+
+    @property
+    def payload(self) -> str:
+        return json.dumps(self.letter.payload, indent=2, ensure_ascii=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuePage(Context):
+    template: ClassVar[str] = "queue.html"
+    title: str = "Queue"
+    kinds: list[Kind]
+    throughput: Chart
+    done: HourCount  # of all hours together
+    failures: list[Failures]
+    stuck: list[Stuck]
+    letters: list[Letter]
+    more: str | None
+    newest: bool
+    cursor: str | None
+    now: int
+    problem: str | None = None
+    look_again: ClassVar[int] = LOOK_AGAIN_MS
+
+    @property
+    def here(self) -> str:
+        return "/admin/queue" + (f"?cursor={self.cursor}" if self.cursor else "")
+
+
+@router.get("/admin/queue")
+async def queue_page(
+    request: Request, caller: Operator, pages: Rendered, cursor: str | None = None
+) -> Response:
+    del caller
+    return pages.render(request, await _page(request, cursor))
+
+
+@router.post("/admin/queue/dead-letters/{job_id}/redrive")
+async def redrive_by_form(
+    job_id: int, request: Request, caller: Operator, pages: Rendered, queue: QueueDep
+) -> Response:
+    verb = queue.dead_letters.redrive(job_id, actor=caller.as_actor())
+    return await _done(request, pages, verb)
+
+
+@router.post("/admin/queue/dead-letters/{job_id}/discard")
+async def discard_by_form(
+    job_id: int, request: Request, caller: Operator, pages: Rendered, queue: QueueDep
+) -> Response:
+    verb = queue.dead_letters.discard(job_id, actor=caller.as_actor())
+    return await _done(request, pages, verb)
+
+
+async def _done(request: Request, pages: Pages, verb: Awaitable[None]) -> Response:
+    try:
+        await verb
+    except SafelightError as error:
+        return pages.render(request, await _page(request, None, error.message), error.status)
+    return RedirectResponse("/admin/queue", 303)
+
+
+async def _page(request: Request, cursor: str | None, problem: str | None = None) -> QueuePage:
+    registry = registry_of(request)
+    queue, now = registry.get(Queue), registry.get(Clock).now_ms()
+    letters, more = await _letters(queue, registry.get(Cursors), cursor)
+    hours = await queue.throughput()
+    return QueuePage(
+        kinds=[Kind(row) for row in await queue.status()],
+        throughput=draw([_worked(row) for row in hours], TALL),
+        done=_sum(hours),
+        failures=_failures(await timeouts(queue.db, now), [row.hour for row in hours]),
+        stuck=[_stuck(row) for row in await stuck(queue.db, now, registry.get(Tempo))],
+        letters=letters,
+        more=more,
+        newest=cursor is None,
+        cursor=cursor,
+        now=now,
+        problem=problem,
+    )
+
+
+async def _letters(
+    queue: Queue, cursors: Cursors, cursor: str | None
+) -> tuple[list[Letter], str | None]:
+    """And the cursor of what follows."""
+    before = cursors.read(PURPOSE, cursor)
+    place = (before[0], before[1]) if before else None
+    found = await queue.dead_letters.page(before=place, limit=PER_PAGE)
+    letters = [Letter(letter) for letter in found[:PER_PAGE]]
+    is_more = len(found) > PER_PAGE
+    return letters, cursors.make(PURPOSE, letters[-1].letter.cursor) if is_more else None
+
+
+def _worked(row: HourCount) -> Hour:
+    counts = (("processed", row.processed), ("retried", row.retried), ("failed", row.failed))
+    return Hour(row.hour, tuple(Part(kind, count) for kind, count in counts))
+
+
+def _sum(rows: list[HourCount]) -> HourCount:
+    return HourCount(
+        0,
+        processed=sum(row.processed for row in rows),
+        failed=sum(row.failed for row in rows),
+        retried=sum(row.retried for row in rows),
+    )
+
+
+def _failures(told: dict[str, Any], hours: list[int]) -> list[Failures]:
+    """Every class, also those that did not occur, on one scale."""
+    counts = {(to_ms(row["hour"]), row["classification"]): row["count"] for row in told["hours"]}
+    highest = max(counts.values(), default=0)
+    shown = []
+    for kind, word in CLASSES.items():
+        bars = [Hour(hour, (Part("timeouts", counts.get((hour, kind), 0)),)) for hour in hours]
+        total = told["totals"].get(kind, {"count": 0, "totalDurationMs": 0})
+        shown.append(
+            Failures(kind, word, total["count"], _average(total), draw(bars, LOW, highest))
+        )
+    return shown
+
+
+def _average(total: dict[str, int]) -> str:
+    return duration(total["totalDurationMs"] / 1000 / total["count"]) if total["count"] else ""
+
+
+def _stuck(row: dict[str, Any]) -> Stuck:
+    due, trouble = row["nextRetryAfter"], row["classification"]
+    return Stuck(
+        submission_id=row["submissionId"],
+        look=STATES[State(row["stage"])],
+        stuck_for=duration(row["stuckForMs"] / 1000),
+        trouble=CLASSES[FailureClass(trouble)] if trouble else "",
+        attempt=row["attempt"],
+        next_retry=None if due is None else to_ms(due),
+    )
