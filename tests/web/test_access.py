@@ -4,6 +4,7 @@ A new route is walked by itself. It has to carry a guard, and if it shows a thin
 has to know how to make one in the organization `acme`.
 """
 
+import hashlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -37,8 +38,10 @@ from safelight.accounts.origin import SAFE_METHODS
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.accounts.tokens import Tokens
 from safelight.app import create_api, create_app
+from safelight.generations.keep import key_of
 from safelight.http.registry import Registry
 from safelight.infra.db import Database
+from safelight.objects.store import Facts, ObjectStore
 from safelight.settings import load
 from safelight.wiring import open_services
 
@@ -59,7 +62,13 @@ class Person:
     token: str | None = None
 
 
-ROUTES = list(guarded_routes(create_api(load())))
+def destruction(route: GuardedRoute) -> tuple[bool, int]:
+    """What deletes is walked last, a part before the whole: nothing goes before it was asked for."""
+    deletes = route.method == "DELETE"
+    return deletes, -len(route.path) if deletes else 0
+
+
+ROUTES = sorted(guarded_routes(create_api(load())), key=destruction)
 
 
 def url_of(route: GuardedRoute, values: dict[str, str]) -> str:
@@ -156,25 +165,69 @@ async def people(registry: Registry) -> list[Person]:
     ]
 
 
-async def an_image(client: httpx.AsyncClient, headers: dict[str, str]) -> str:
+@dataclass(frozen=True)
+class Maker:
+    """An admin of acme, and what the server is made of."""
+
+    registry: Registry
+    client: httpx.AsyncClient
+
+    async def post(self, path: str, **body: Any) -> Any:
+        response = await self.client.post(path, **body)
+        assert response.is_success, response.text
+        return response.json()
+
+
+async def an_image(maker: Maker) -> str:
     files = {"file": ("a.png", picture("PNG"))}
-    response = await client.post("/api/upload", files=files, headers=headers)
-    image_id: str = response.json()["imageId"]
-    return image_id
+    return str((await maker.post("/api/upload", files=files))["imageId"])
 
 
-# How to make one thing of each kind that routes find by its id, as an admin of acme.
-EXAMPLES: dict[str, Callable[[httpx.AsyncClient, dict[str, str]], Awaitable[str]]] = {
+async def a_generation(maker: Maker) -> str:
+    wanted = {"model": "studio/horizon", "input": {"prompt": "hills"}}
+    return str((await maker.post("/generations", json=wanted))["id"])
+
+
+async def an_artifact(maker: Maker) -> str:
+    content, artifact_id = picture(), "0197f3a4-0000-7000-8000-000000000001"
+    await put(maker.registry, key_of(artifact_id), content, {})
+    await maker.registry.get(Database).execute(
+        "INSERT INTO artifacts VALUES ($1, 'acme', 'gen', 'image/jpeg', $2, $3, '{}', 0)",
+        artifact_id,
+        len(content),
+        hashlib.sha256(content).hexdigest(),
+    )
+    return artifact_id
+
+
+async def a_submission(maker: Maker) -> str:
+    await put(maker.registry, "acme/a.jpg", picture(), {"organizationId": "acme", "name": "a.jpg"})
+    wanted = {"source": {"upload": "a.jpg"}}
+    return str((await maker.post("/api/v1/submissions", json=wanted))["id"])
+
+
+async def put(registry: Registry, key: str, content: bytes, metadata: dict[str, str]) -> None:
+    async def chunks() -> AsyncIterator[bytes]:
+        yield content
+
+    await registry.get(ObjectStore).put(key, chunks(), Facts("image/jpeg", metadata))
+
+
+# How to make one thing of each kind that routes find by its id.
+EXAMPLES: dict[str, Callable[[Maker], Awaitable[str]]] = {
     "image_id": an_image,
+    "generation_id": a_generation,
+    "artifact_id": an_artifact,
+    "submission_id": a_submission,
 }
 
 
-async def examples(app: ASGIApp, admin: Person) -> dict[str, str]:
+async def examples(registry: Registry, app: ASGIApp, admin: Person) -> dict[str, str]:
     values = {"org": "acme"}
-    headers = {"authorization": f"Bearer {admin.token}"}
     async with caller(app) as client:
+        client.headers["authorization"] = f"Bearer {admin.token}"
         for name, make in EXAMPLES.items():
-            values[name] = await make(client, headers)
+            values[name] = await make(Maker(registry, client))
     return values
 
 
@@ -237,7 +290,7 @@ def mismatch(wanted: set[int], status: int, code: Any) -> bool:
 async def test_every_route_against_every_caller(registry: Registry) -> None:
     app = create_app(registry)
     everybody = await people(registry)
-    values = await examples(app, everybody[4])
+    values = await examples(registry, app, everybody[4])
     wrong = []
     for route in ROUTES:
         assert route.guard is not None

@@ -19,7 +19,8 @@ _TOKEN = re.compile(r"slt_[A-Za-z0-9_\-]{8,}")
 def configure(log_format: str, level: str) -> None:
     pretty = sys.stderr.isatty() if log_format == "auto" else log_format == "console"
     renderer: Any = (
-        structlog.dev.ConsoleRenderer()
+        # Without the locals of each frame: they may be an image's bytes.
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         if pretty
         else structlog.processors.JSONRenderer(ensure_ascii=False)
     )

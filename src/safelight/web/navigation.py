@@ -12,7 +12,13 @@ class Link:
     operator: bool = False
 
 
-PAGES: tuple[Link, ...] = (Link("Home", "/"), Link("Upload", "/app/{org}/upload"))
+PAGES: tuple[Link, ...] = (
+    Link("Home", "/"),
+    Link("Upload", "/app/{org}/upload"),
+    Link("Submissions", "/app/{org}/submissions"),
+    Link("Approvals", "/app/{org}/workflow"),
+    Link("Queue", "/admin/queue", operator=True),
+)
 
 
 @dataclass(frozen=True, slots=True)

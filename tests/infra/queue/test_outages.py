@@ -24,6 +24,7 @@ from safelight.infra.jobs import Backoff, Done, Job, Verdict
 from safelight.infra.migrate import migrate
 from safelight.infra.postgres import EmbeddedPostgres
 
+THE_WORKERS = r"query ~ '^SELECT \* FROM job_(claim|tend)'"  # its last statements
 TOUGH = a_kind(limit=16, retry=Backoff(attempts=20, first=0.05, cap=0.2))
 
 
@@ -100,7 +101,7 @@ async def test_the_final_write_survives_its_connection(database: Database) -> No
 
     async def kill_then_succeed(_: Job[Number]) -> Verdict:
         nonlocal killed
-        killed += await kill_backends(database, "query LIKE '%job_%'")
+        killed += await kill_backends(database, THE_WORKERS)
         return Done()
 
     starts = Starts(kill_then_succeed)
@@ -114,7 +115,7 @@ async def test_the_final_write_survives_its_connection(database: Database) -> No
 async def test_a_retry_survives_the_loss_of_its_connection(database: Database) -> None:
     async def kill_then_fail_once(job: Job[Number]) -> Verdict:
         if job.attempt == 1:
-            await kill_backends(database, "query LIKE '%job_%'")
+            await kill_backends(database, THE_WORKERS)
             raise RuntimeError("once")
         return Done()
 

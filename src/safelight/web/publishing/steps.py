@@ -29,7 +29,7 @@ class Step:
 
 
 def steps(state: State, reached: Mapping[State, int]) -> list[Step]:
-    """`reached` tells when each state was entered. Approval is a step only for those that need it."""
+    """`reached` tells when each state was entered. Approval is a step of those that need it."""
     stages = [stage for stage in _NAMES if _shows(stage, state, reached)]
     shown = [_stage(stage, state, reached) for stage in stages]
     if state is State.WITHDRAWN:
