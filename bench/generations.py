@@ -1,7 +1,7 @@
 """Ten thousand videos waiting for a webhook: rows, not memory; and their timers after a restart.
 
-The studio is told to be silent: it takes each task and never calls back, so that all that is left of
-a generation is its rows and a timer. The server is killed before the timers come due.
+The studio is told to be silent: it takes each task and never calls back, so that all that is left
+of a generation is its rows and a timer. The server is killed before the timers come due.
 """
 
 import asyncio

@@ -247,7 +247,7 @@ async def ask(
     if route.method == "HEAD":
         return response.status_code, CODES.get(response.status_code)  # it has no body to tell
     is_json = response.headers.get("content-type", "") == "application/json"
-    body = response.json() if is_json else None
+    body = response.json() if is_json and response.content else None
     return response.status_code, body.get("code") if isinstance(body, dict) else None
 
 
