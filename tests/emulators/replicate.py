@@ -84,7 +84,7 @@ class Replicate:
             await self.call_back(name, plan.callbacks)
         elif video and not plan.never:
             self._soon(self._finish(name))
-        if not video:
+        if not video or plan.never:
             await asyncio.sleep(plan.seconds)
         if plan.lose_answer:
             exchange.cut()

@@ -46,6 +46,8 @@ class Runware:
     asked: list[str] = field(default_factory=list)
     told: list[int] = field(default_factory=list)  # statuses our webhooks were answered with
     other: str = ""
+    working: int = 0
+    most: int = 0  # tasks at work at the same moment
     _later: set[asyncio.Task[None]] = field(default_factory=set)
 
     def plan(self, task: dict[str, Any]) -> Plan:
@@ -169,9 +171,14 @@ class Runware:
         await serve(exchange, how, self.content(uuid), self.other)
 
     async def _wait(self, plan: Plan, uuid: str) -> None:
-        await asyncio.sleep(plan.seconds)
-        if plan.gate is not None:
-            await plan.gate.wait()
+        self.working += 1
+        self.most = max(self.most, self.working)
+        try:
+            await asyncio.sleep(plan.seconds)
+            if plan.gate is not None:
+                await plan.gate.wait()
+        finally:
+            self.working -= 1
         self.done.add(uuid)
 
     def _soon(self, work: Any) -> None:

@@ -187,6 +187,16 @@ def test_an_answer_when_it_is_over(decide: Any, status: TaskStatus) -> None:
     assert decide(before, "a", 1, Finished(MEDIA), NOW) == Change(before, then=End())
 
 
+def test_a_vendor_that_begins_when_nobody_waits_any_more() -> None:
+    before = a_generation(a_task(status=TaskStatus.FAILED, provider_task_id=None))
+    change = answered(before, "a", 1, Accepted("late"), NOW)
+    assert (change.abandoned, change.then) == (("a",), End())
+    assert change.after.tasks[0].provider_task_id == "late"
+    assert statuses(change) == ["failed"]
+    done = a_generation(a_task(status=TaskStatus.READY))
+    assert answered(done, "a", 1, Accepted("late"), NOW) == Change(done, then=End())
+
+
 def test_one_failure_leaves_the_others_alone() -> None:
     before = a_generation(a_task("a"), a_task("b"), kind=Kind.IMAGE)
     change = answered(before, "a", 1, Refused(ERROR), NOW)

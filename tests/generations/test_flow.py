@@ -10,6 +10,8 @@ import pytest
 from emulators.media import png
 from emulators.runware import Plan, Runware
 from generations.world import Client, until, world
+from safelight.generations.kinds import WORK
+from safelight.infra.jobs import Failure, Job, JobId
 
 Here = dict[str, Any]
 
@@ -256,3 +258,47 @@ async def test_spending(here: Here, vendor: Runware) -> None:
         assert later.json()["total"] == 0
         other = await client.http.get("/api/organizations/globex/spending")
         assert other.status_code == 404
+
+
+async def test_no_more_calls_at_once_than_set(here: Here, vendor: Runware) -> None:
+    vendor.default = Plan(seconds=0.1)
+    async with world(**here, generation_concurrency=2) as made, made.client() as client:
+        assert (await ask_one(client, count=7))["artifactCount"] == 7
+    assert vendor.most == 2
+
+
+async def test_without_a_limit_in_the_way_all_run_together(here: Here, vendor: Runware) -> None:
+    vendor.default = Plan(seconds=1.5)
+    async with world(**here) as made, made.client() as client:
+        assert (await ask_one(client, count=20))["artifactCount"] == 20
+    assert vendor.most == 20
+
+
+async def test_a_key_that_was_taken_away(here: Here, vendor: Runware) -> None:
+    async with world(**here, worker=False) as made, made.client() as client:
+        generation = await client.ask()
+    del here["runware_api_key"]
+    async with world(**here) as made, made.client() as client:
+        done = await client.over(generation)
+        assert done["tasks"][0]["error"]["code"] == "provider_error"
+    assert vendor.submitted == []
+
+
+async def test_a_job_that_dies_takes_its_task_along(here: Here) -> None:
+    """As when its worker is killed every time: the generation ends all the same."""
+    async with world(**here, worker=False) as made, made.client() as client:
+        generation = await client.ask()
+        kind = WORK["runware"]
+        [handler] = [one for one in made.generations.handlers if one.kind is kind]
+        row = await made.db.fetchrow(
+            "UPDATE jobs SET status = 'running', claim = 1, owner = 'gone', lease_until = now() "
+            "WHERE kind = $1 RETURNING id, payload",
+            kind.name,
+        )
+        assert row is not None
+        job = Job(JobId(row["id"]), kind, "acme", row["payload"], 1, 21)
+        assert await made.queue.dead_letters.bury(handler, job, Failure("WORKER_DIED", "It died."))
+        done = await client.show(generation)
+        assert (done["status"], done["tasks"][0]["error"]["message"]) == ("failed", "It died.")
+        story = await client.story(generation)
+        assert {"job_dead", "artifact_failed", "generation_finished"} <= set(story)

@@ -131,7 +131,7 @@ def test_reading_a_prompt(prompt: str, hour: str | None, thing: str | None) -> N
     "wrong",
     [
         {"width": 63}, {"width": 2049}, {"height": "512"}, {"width": True}, {"outputFormat": "BMP"},
-        {"duration": 0}, {"duration": 60}, {"duration": "1"}, {"outputFormat": 5},
+        {"duration": 0}, {"duration": 60}, {"duration": "1"}, {"outputFormat": 5}, {"width": 1280, "height": 1280},
     ],
 )  # fmt: skip
 def test_commissions_that_are_refused(wrong: dict[str, Any]) -> None:

@@ -241,3 +241,18 @@ async def test_cancelling_tells_the_vendor(
         assert (await client.show(generation))["status"] == "failed"
         await until(lambda: sorted(predictor.cancelled) == ["pred1", "pred2"])
     assert predictor.created[0]["version"] == "abc123"
+
+
+async def test_cancelling_while_the_vendor_takes_the_task(
+    database_url: str, directory: Path, predictor: Replicate
+) -> None:
+    predictor.plan = Prediction(never=True, seconds=0.6)
+    async with (
+        world(database_url, directory, **predictor.settings) as made,
+        made.client() as client,
+    ):
+        generation = await client.ask("acme/film", kind="video")
+        await until(lambda: predictor.created)
+        await client.http.post(f"/generations/{generation}/cancel")
+        assert (await client.show(generation))["status"] == "failed"
+        await until(lambda: predictor.cancelled == ["pred1"])

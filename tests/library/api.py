@@ -61,8 +61,9 @@ class Api:
 
         async def check() -> Any:
             found = await self.entry(name)
-            right = found and found["classificationStatus"] == status
-            return found if right and label in {None, found["classificationLabel"]} else None
+            if found is None or found["classificationStatus"] != status:
+                return None
+            return found if label in {None, found["classificationLabel"]} else None
 
         found: Json = await until(check)
         return found
@@ -81,9 +82,7 @@ class Api:
         return answer.content if answer.status_code == 200 else None
 
     async def story(self, name: str) -> list[Json]:
-        answer = await self.client.get(
-            f"{LIBRARY}/{quote(name)}/history", params={"limit": 200}
-        )
+        answer = await self.client.get(f"{LIBRARY}/{quote(name)}/history", params={"limit": 200})
         items: list[Json] = answer.json()["items"]
         return items
 

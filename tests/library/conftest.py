@@ -25,7 +25,9 @@ def quiet() -> Iterator[None]:
 def root(tmp_path: Path) -> Iterator[Path]:
     """In memory where there is such a place: nothing here outlives the process."""
     memory = Path("/dev/shm")
-    directory = Path(tempfile.mkdtemp(prefix="safelight-", dir=memory if memory.is_dir() else tmp_path))
+    directory = Path(
+        tempfile.mkdtemp(prefix="safelight-", dir=memory if memory.is_dir() else tmp_path)
+    )
     yield directory
     shutil.rmtree(directory)
 

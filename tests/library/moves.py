@@ -5,7 +5,7 @@ from typing import Any
 
 from library.scripted import Mood
 from library.truth import check_end, check_step
-from library.world import Story, World, outside
+from library.world import Story, Thought, World, outside
 from objects.stores import digest
 from safelight.infra.jobs import Job
 from safelight.ingest.lifecycle import Status
@@ -83,8 +83,10 @@ class Moves:
         for pick in picks:
             if pick % 2 and (notices := self.story.notices):
                 await self.world.send(notices[pick % len(notices)])
-            if job := await self.world.claim(pick):
-                await self._run(job)
+            job = await self.world.claim(pick)
+            if job is None:
+                return
+            await self._run(job)
 
     async def work_badly(
         self, kind: str | None, pick: int, crash: int | None, mood: Mood, lost: bool
@@ -113,7 +115,7 @@ class Moves:
 
     async def wake_up(self, pick: int, crash: int | None, mood: Mood, lost: bool) -> None:
         """One that stood still goes on, not knowing what happened meanwhile."""
-        still = [*self.story.held, *self.story.thoughts]
+        still: list[Job[Any] | Thought] = [*self.story.held, *self.story.thoughts]
         if not still:
             return
         one = still[pick % len(still)]
@@ -139,6 +141,10 @@ class Moves:
         await self.world.retain(days)
 
     # Events
+
+    async def deliver(self, pick: int) -> None:
+        if job := await self.world.claim(pick, "objects.deliver"):
+            await self._run(job)
 
     async def deliver_again(self, pick: int, *then: int) -> None:
         await self.world.again(pick)
@@ -173,8 +179,7 @@ class Moves:
         for pick in picks:
             if notices := self.story.notices:
                 await self.world.send(notices[pick % len(notices)])
-                if job := await self.world.claim(pick, "objects.deliver"):
-                    await self._run(job)
+                await self.deliver(pick)
 
     async def expire(self, name: str) -> None:
         await self.world.expire(name)

@@ -35,7 +35,7 @@ class Scripted:
     async def close(self) -> None:
         pass
 
-    async def classify(self, data: bytes, *, thumbnail: bool = False) -> Prediction:
+    async def classify(self, data: bytes, **_: bool) -> Prediction:
         self.asked.append(data)
         mood = self.mood
         if mood == "wait":

@@ -63,9 +63,7 @@ async def replace_the_dead(api: Api, workers: Workers) -> None:
     while (code := workers.started[-1].poll()) in {None, EXIT_CODE}:
         if code == EXIT_CODE:
             workers.start()
-            await api.app.db.execute(
-                "UPDATE jobs SET lease_until = now() WHERE status = 'running'"
-            )
+            await api.app.db.execute("UPDATE jobs SET lease_until = now() WHERE status = 'running'")
         await api.app.db.execute("UPDATE jobs SET run_at = now() WHERE status = 'delayed'")
         api.app.registry.get(Queue).wake()
         await asyncio.sleep(0.1)

@@ -129,9 +129,7 @@ async def run_number(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(classification_repo, "is_current", same_marker)
     guard = "AND idempotency_key = p_marker AND run = p_run;\n    taken"
-    await rewrite(
-        db, "classification_apply", guard, "AND idempotency_key = p_marker;\n    taken"
-    )
+    await rewrite(db, "classification_apply", guard, "AND idempotency_key = p_marker;\n    taken")
 
 
 async def fence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +150,7 @@ async def delete_intent(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def etag(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(order, "_is_superseded", lambda event, store: False)
+    monkeypatch.setattr(order, "_is_superseded", lambda *_: False)
 
 
 async def tombstone(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,7 +159,7 @@ async def tombstone(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def doubt(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(project, "delete_is_doubtful", lambda row, event: True)
+    monkeypatch.setattr(project, "delete_is_doubtful", lambda *_: True)
 
 
 async def presence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +167,7 @@ async def presence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         project,
         "decide_delete",
-        lambda row, tombstone, event, store, *, built_in: decide(
+        lambda row, tombstone, event, _, built_in: decide(
             row, tombstone, event, None, built_in=built_in
         ),
     )

@@ -405,9 +405,7 @@ async def test_a_rule_of_the_bucket_removes_an_object(telling: Api, bucket: Buck
     event = await put(telling, bucket, "a.jpg", RED, "2030-01-01T00:00:01.000Z")
     await hear(telling, "a.jpg", event)
     await telling.settled("a.jpg")
-    await asyncio.to_thread(
-        bucket.client.delete_object, Bucket=bucket.name, Key="default/a.jpg"
-    )
+    await asyncio.to_thread(bucket.client.delete_object, Bucket=bucket.name, Key="default/a.jpg")
     expired = deleted("a.jpg", "2030-01-02T00:00:00.000Z") | {"action": "LifecycleDeletion"}
     await hear(telling, "a.jpg", expired)
     assert await telling.entry("a.jpg") is None

@@ -117,7 +117,9 @@ class Everything:
     async def of(cls, world: World) -> Self:
         row = await world.db.fetchrow(_EVERYTHING, world.organization)
         assert row is not None
-        return cls(**{name: value or [] for name, value in row.items() if name != "own"}, own=row["own"])
+        return cls(
+            **{name: value or [] for name, value in row.items() if name != "own"}, own=row["own"]
+        )
 
 
 async def check_end(world: World) -> None:
@@ -197,9 +199,7 @@ def _check_history(world: World, found: Everything) -> None:
     done = {r["idempotency_key"] for r in found.uploads if r["classification_status"] == "done"}
     assert done <= updated.keys(), "a success that nobody was told of"
     _check_no_late_errors(lines)
-    told_dropped = {
-        (d["idempotencyKey"], d["run"]) for kind, d in lines if kind == "run_dropped"
-    }
+    told_dropped = {(d["idempotencyKey"], d["run"]) for kind, d in lines if kind == "run_dropped"}
     dropped = {(r["idempotency_key"], r["run"]) for r in found.runs if r["status"] == "dropped"}
     assert dropped <= told_dropped, "a run ended and nobody knows why"
     told = sum(kind in OF_DELIVERIES for kind, _ in lines)

@@ -75,7 +75,7 @@ class CountedIds(RandomIds):
     def __init__(self) -> None:
         self._made = 0
 
-    def image(self, now_ms: int) -> ImageId:
+    def image(self, _: int) -> ImageId:
         self._made += 1
         scrambled = hashlib.sha256(str(self._made).encode()).hexdigest()[:8]
         return ImageId(f"img_2027-01-01_{scrambled}{next(_organizations):08}")
@@ -149,9 +149,7 @@ class World:
         self.queue = Queue(
             db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
         )
-        projection = Projection(
-            db, self.store, self.clock, self.bus, lambda: None, telling=telling
-        )
+        projection = Projection(db, self.store, self.clock, self.bus, lambda: None, telling=telling)
         self.deliver = Deliver(
             db,
             self.clock,
@@ -172,7 +170,7 @@ class World:
         return S3Store(self.db, memory, self.clock, RandomIds(), root / "spool", telling=True)
 
     def _handlers(self) -> dict[str, Handler[Any]]:
-        handlers = (
+        handlers: tuple[Handler[Any], ...] = (
             Handler(OFFLOAD, self.offload.handle),
             Handler(REJECTED, self.intake.handle_rejected),
             *objects.handlers(self.deliver, {}),
@@ -346,9 +344,7 @@ class World:
     ) -> Job[Any]:
         return Job(JobId(job), self.handlers[kind].kind, organization, raw, claim, attempt)
 
-    async def work(
-        self, job: Job[Any], *, crash: str | None = None, lost: bool = False
-    ) -> Outcome:
+    async def work(self, job: Job[Any], *, crash: str | None = None, lost: bool = False) -> Outcome:
         """From the claim to the end. `crash` is the failpoint that ends the attempt; `lost`: the
         worker dies before it can write the outcome."""
         before = await self._before(job)

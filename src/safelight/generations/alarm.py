@@ -20,7 +20,7 @@ from safelight.generations.providers.registry import Providers
 from safelight.infra.failpoints import reach
 from safelight.infra.jobs import Done, Failure, Job, Retry, Verdict
 
-_ASKING_SECONDS = 10.0
+_ASKING_SECONDS = 5.0
 
 
 class Alarm:

@@ -4,9 +4,11 @@ memory of its Idempotency-Key. Nothing has left the machine before that has comm
 from collections.abc import Mapping
 from typing import Any
 
+from safelight.errors import InvalidRequest
 from safelight.generations import repo
 from safelight.generations.kinds import WORK
 from safelight.generations.lifecycle import Generation, Kind, Task
+from safelight.generations.owner import entries_of
 from safelight.generations.providers.base import Provider
 from safelight.generations.providers.registry import Providers
 from safelight.generations.request import IdempotencyKeyReused, Wanted
@@ -45,6 +47,8 @@ class Create:
     ) -> str:
         """The id: a new one, or the one this key was answered with before."""
         provider = self._providers.choose(wanted.model, wanted.provider)
+        if wanted.kind not in provider.kinds:
+            raise InvalidRequest(f"kind: {provider.name} does not make a {wanted.kind}.")
         provider.check(wanted.model, wanted.kind, wanted.input)
         generation = self._generation(organization, wanted, provider)
         async with self._db.transaction() as connection:
@@ -55,8 +59,8 @@ class Create:
             await reach("generations.create")
             await repo.add(connection, generation, self._timeouts[generation.kind])
             await reach("generations.create_record")
-            entry = started(generation, actor)
-            await activity.append(connection, organization, generation.created_at, entry)
+            told = entries_of([started(generation, actor)])
+            await activity.append(connection, organization, generation.created_at, *told)
         self._queue.wake(WORK[provider.name])
         self._queue.wake()
         self._queue.bus.announce("activity", organization)

@@ -29,6 +29,7 @@ from safelight.generations.providers.base import (
 )
 from safelight.generations.retry import poll_wait, wait
 from safelight.generations.stories import (
+    Line,
     attempted,
     cancelled,
     failed,
@@ -38,7 +39,6 @@ from safelight.generations.stories import (
     reported,
     timed_out,
 )
-from safelight.infra.activity import Entry
 
 TIMEOUT = TaskError(Code.TIMEOUT, "It was not finished in time.")
 CANCELLED = TaskError(Code.CANCELLED, "It was cancelled.")
@@ -84,7 +84,7 @@ class Change:
     told that nobody waits any more."""
 
     after: Generation
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Line, ...] = ()
     work: tuple[str, ...] = ()
     abandoned: tuple[str, ...] = ()
     then: Then = GoOn()
@@ -127,7 +127,7 @@ def answered(
     """The provider has answered a submission or a question."""
     task = generation.task(artifact_id)
     if task is None or task.status.over:
-        return Change(generation, then=End())
+        return _too_late(generation, task, outcome)
     if task.attempt != attempt:
         return Change(generation, then=NotMine())
     if task.status is TaskStatus.STREAMING:
@@ -279,6 +279,15 @@ def _nothing_new(task: Task, report: Report) -> str | None:
     return None
 
 
+def _too_late(generation: Generation, task: Task | None, outcome: Outcome) -> Change:
+    """Nobody waits any more; a provider that has just begun is told so."""
+    begun_id = outcome.task_id if isinstance(outcome, Accepted) else None
+    if task is None or begun_id is None or task.status is not TaskStatus.FAILED:
+        return Change(generation, then=End())
+    known = replace(task, provider_task_id=begun_id)
+    return Change(generation.with_task(known), abandoned=(task.artifact_id,), then=End())
+
+
 def _with_answers(change: Change, answers: Mapping[str, Outcome]) -> Change:
     for artifact_id, outcome in answers.items():
         task = change.after.task(artifact_id)
@@ -327,7 +336,7 @@ def _with_failure(change: Change, task: Task, error: TaskError) -> Change:
     )
 
 
-def _noted(change: Change, entry: Entry) -> Change:
+def _noted(change: Change, entry: Line) -> Change:
     return replace(change, entries=(*change.entries, entry))
 
 

@@ -19,6 +19,7 @@ from safelight.generations.artifacts.repo import Artifact
 from safelight.generations.decide import Again, Change, End, NotMine
 from safelight.generations.kinds import ALARM, STOP, WORK, Waking, Working
 from safelight.generations.lifecycle import Generation
+from safelight.generations.stories import Line
 from safelight.infra import activity
 from safelight.infra.activity import Entry
 from safelight.infra.clock import Clock
@@ -91,12 +92,13 @@ class Owner:
         await self.record(connection, change.after.organization, change.entries)
 
     async def record(
-        self, connection: Connection, organization: str, entries: Sequence[Entry]
+        self, connection: Connection, organization: str, lines: Sequence[Line]
     ) -> None:
         """The last statement of its transaction."""
-        if entries:
+        if lines:
+            now, entries = self.clock.now_ms(), entries_of(lines)
             await reach("generations.record")
-            await activity.append(connection, organization, self.clock.now_ms(), *entries)
+            await activity.append(connection, organization, now, *entries)
 
     def tell(self, change: Change, job: Job[Any] | None = None) -> None:
         """After the commit."""
@@ -144,3 +146,7 @@ class Owner:
         await self.queue.enqueue(
             connection, job.kind, payload, organization=job.organization, key=key, run_in=seconds
         )
+
+
+def entries_of(lines: Sequence[Line]) -> list[Entry]:
+    return [Entry(line.subject, line.type, line.data, line.also) for line in lines]

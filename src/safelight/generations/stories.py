@@ -1,17 +1,27 @@
 """The lines of history a generation writes; the public ones as activity.MESSAGES shapes them."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from safelight.generations.lifecycle import Generation, Task, TaskError
-from safelight.infra.activity import Entry
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What activity.Entry is, without the database behind it."""
+
+    subject: str
+    type: str
+    data: dict[str, Any]
+    also: str | None = None
 
 
 def subject(generation_id: str) -> str:
     return f"generation:{generation_id}"
 
 
-def started(generation: Generation, actor: Mapping[str, str]) -> Entry:
+def started(generation: Generation, actor: Mapping[str, str]) -> Line:
     facts = {
         "id": generation.id,
         "kind": generation.kind,
@@ -20,15 +30,15 @@ def started(generation: Generation, actor: Mapping[str, str]) -> Entry:
         "provider": generation.provider,
         "actor": dict(actor),
     }
-    return Entry(subject(generation.id), "generation_started", facts)
+    return Line(subject(generation.id), "generation_started", facts)
 
 
-def ready(generation: Generation, artifact_id: str, content_type: str) -> Entry:
+def ready(generation: Generation, artifact_id: str, content_type: str) -> Line:
     facts = {"id": artifact_id, "generationId": generation.id, "contentType": content_type}
     return _of_task(generation, artifact_id, "artifact_ready", facts)
 
 
-def failed(generation: Generation, task: Task) -> Entry:
+def failed(generation: Generation, task: Task) -> Line:
     facts = {
         "artifactId": task.artifact_id,
         "generationId": generation.id,
@@ -37,17 +47,17 @@ def failed(generation: Generation, task: Task) -> Entry:
     return _of_task(generation, task.artifact_id, "artifact_failed", facts)
 
 
-def finished(generation: Generation) -> Entry:
+def finished(generation: Generation) -> Line:
     facts = {
         "id": generation.id,
         "status": generation.status,
         "artifactCount": generation.ready,
         "to": generation.status,
     }
-    return Entry(subject(generation.id), "generation_finished", facts)
+    return Line(subject(generation.id), "generation_finished", facts)
 
 
-def attempted(generation: Generation, task: Task, error: TaskError, seconds: float) -> Entry:
+def attempted(generation: Generation, task: Task, error: TaskError, seconds: float) -> Line:
     facts = {
         "attempt": task.attempt,
         "error": error.to_json(),
@@ -56,32 +66,32 @@ def attempted(generation: Generation, task: Task, error: TaskError, seconds: flo
     return _of_task(generation, task.artifact_id, "task_attempt", facts)
 
 
-def reported(generation: Generation, artifact_id: str) -> Entry:
+def reported(generation: Generation, artifact_id: str) -> Line:
     return _of_task(generation, artifact_id, "webhook_accepted", {})
 
 
-def ignored(generation: Generation, artifact_id: str | None, reason: str) -> Entry:
+def ignored(generation: Generation, artifact_id: str | None, reason: str) -> Line:
     return webhook_ignored(generation.id, artifact_id, reason)
 
 
-def webhook_ignored(generation_id: str, artifact_id: str | None, reason: str) -> Entry:
+def webhook_ignored(generation_id: str, artifact_id: str | None, reason: str) -> Line:
     facts = {"generationId": generation_id, "artifactId": artifact_id, "reason": reason}
-    return Entry(subject(generation_id), "webhook_ignored", facts)
+    return Line(subject(generation_id), "webhook_ignored", facts)
 
 
-def timed_out(generation: Generation) -> Entry:
-    return Entry(subject(generation.id), "generation_timed_out", {"reason": "its time is over"})
+def timed_out(generation: Generation) -> Line:
+    return Line(subject(generation.id), "generation_timed_out", {"reason": "its time is over"})
 
 
-def cancelled(generation: Generation, actor: Mapping[str, str]) -> Entry:
-    return Entry(subject(generation.id), "generation_cancelled", {"actor": dict(actor)})
+def cancelled(generation: Generation, actor: Mapping[str, str]) -> Line:
+    return Line(subject(generation.id), "generation_cancelled", {"actor": dict(actor)})
 
 
-def deleted(generation_id: str, artifact_id: str, actor: Mapping[str, str]) -> Entry:
+def deleted(generation_id: str, artifact_id: str, actor: Mapping[str, str]) -> Line:
     facts = {"artifactId": artifact_id, "generationId": generation_id, "actor": dict(actor)}
-    return Entry(subject(generation_id), "artifact_deleted", facts, also=f"artifact:{artifact_id}")
+    return Line(subject(generation_id), "artifact_deleted", facts, also=f"artifact:{artifact_id}")
 
 
-def _of_task(generation: Generation, artifact_id: str, kind: str, facts: dict[str, Any]) -> Entry:
+def _of_task(generation: Generation, artifact_id: str, kind: str, facts: dict[str, Any]) -> Line:
     facts = {"artifactId": artifact_id, "generationId": generation.id, **facts}
-    return Entry(subject(generation.id), kind, facts, also=f"artifact:{artifact_id}")
+    return Line(subject(generation.id), kind, facts, also=f"artifact:{artifact_id}")

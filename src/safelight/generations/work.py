@@ -29,7 +29,7 @@ from safelight.generations.keep import Keeper, Keeping, Unwanted
 from safelight.generations.kinds import Working
 from safelight.generations.lifecycle import Code, Generation, Task, TaskStatus
 from safelight.generations.orders import Orders
-from safelight.generations.owner import OVER, Owner
+from safelight.generations.owner import OVER, Owner, entries_of
 from safelight.generations.providers.base import (
     Outcome,
     Provider,
@@ -84,6 +84,7 @@ class Work:
         self._ids = ids
         self._fetch_seconds = fetch_seconds
         self._running: dict[str, set[asyncio.Task[Any]]] = {}
+        self._deaf: set[asyncio.Task[Any] | None] = set()
         owner.queue.bus.subscribe(OVER, self._stop)
         self._outcomes = Counter(
             "safelight_generation_tasks_total",
@@ -111,7 +112,8 @@ class Work:
 
     def _stop(self, generation_id: str) -> None:
         """Not the one that has just ended it."""
-        for running in self._running.get(generation_id, set()) - {asyncio.current_task()}:
+        spared = self._deaf | {asyncio.current_task()}
+        for running in self._running.get(generation_id, set()) - spared:
             running.cancel()
 
     async def _handle(self, job: Job[Working]) -> Verdict:
@@ -149,14 +151,23 @@ class Work:
             if taken is None:
                 return Done(already=True)
             if not taken.delivered:
-                order = self._orders.order(taken.generation, taken.task)
-                await reach("generations.submit")
-                outcome = await provider.submit(order)
+                outcome = await self._call(taken)
                 if isinstance(outcome, Trouble) and outcome.busy:
                     pace.slow_down(outcome.retry_after or _BUSY_SECONDS)
         if outcome is None:
             return await self._store(job, taken)
         return await self._answered(job, taken, outcome)
+
+    async def _call(self, taken: Taken) -> Outcome:
+        """Heard to its end where the vendor can be told to stop what it has begun."""
+        order, mine = self._orders.order(taken.generation, taken.task), asyncio.current_task()
+        if taken.provider.cancels:
+            self._deaf.add(mine)
+        try:
+            await reach("generations.submit")
+            return await taken.provider.submit(order)
+        finally:
+            self._deaf.discard(mine)
 
     async def _ask(self, job: Job[Working], taken: Taken) -> Verdict:
         if taken.delivered:
@@ -229,7 +240,7 @@ class Work:
 
         await reach("generations.give_up")
         change = await self._owner.change_on(connection, job.payload.generationId, fail)
-        return change.entries if change else ()
+        return entries_of(change.entries) if change else ()
 
     def _count(self, taken: Taken, outcome: str) -> None:
         self._outcomes.labels(taken.provider.name, outcome).inc()

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from safelight.generations.artifacts import repo
 from safelight.generations.artifacts.repo import Artifact
 from safelight.generations.keep import key_of
+from safelight.generations.owner import entries_of
 from safelight.generations.stories import deleted
 from safelight.infra import activity
 from safelight.infra.bus import Bus
@@ -58,6 +59,6 @@ class _Record:
                 return False
             if self._when_deleted:
                 await self._when_deleted(connection, artifact.organization, artifact.id)
-            entry = deleted(artifact.generation_id, artifact.id, self._actor)
-            await activity.append(connection, artifact.organization, now, entry)
+            told = entries_of([deleted(artifact.generation_id, artifact.id, self._actor)])
+            await activity.append(connection, artifact.organization, now, *told)
         return True

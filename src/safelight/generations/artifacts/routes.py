@@ -78,6 +78,18 @@ async def content(
     return await respond(request, stored)
 
 
+@router.put("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Put a tag")
+async def put_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
+    found = await _visible(db, caller, artifact_id, Role.MEMBER)
+    await tagging.put_on_artifact(found.organization, artifact_id, clean_tag(tag))
+
+
+@router.delete("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Drop a tag")
+async def drop_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
+    found = await _visible(db, caller, artifact_id, Role.MEMBER)
+    await tagging.drop_from_artifact(found.organization, artifact_id, clean_tag(tag))
+
+
 @router.delete("/artifacts/{artifact_id}", status_code=204, summary="Delete for good")
 async def delete(
     artifact_id: str,
@@ -92,18 +104,6 @@ async def delete(
     authorize(caller, organization, Role.MEMBER)
     if found is not None:
         await deletion.delete(found, caller.as_actor())
-
-
-@router.put("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Put a tag")
-async def put_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
-    found = await _visible(db, caller, artifact_id, Role.MEMBER)
-    await tagging.put_on_artifact(found.organization, artifact_id, clean_tag(tag))
-
-
-@router.delete("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Drop a tag")
-async def drop_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
-    found = await _visible(db, caller, artifact_id, Role.MEMBER)
-    await tagging.drop_from_artifact(found.organization, artifact_id, clean_tag(tag))
 
 
 async def _visible(db: Database, caller: Caller, artifact_id: str, role: Role) -> Artifact:

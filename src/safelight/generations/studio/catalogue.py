@@ -10,6 +10,7 @@ from safelight.errors import InvalidRequest
 from safelight.generations.lifecycle import Kind
 
 SMALLEST, LARGEST = 64, 2048
+MOST_PIXELS = {Kind.IMAGE: 1920 * 1088, Kind.VIDEO: 1280 * 720}  # what drawing takes in memory
 DEFAULT_SIZES = {Kind.IMAGE: (1024, 1024), Kind.VIDEO: (640, 360)}
 LARGEST_CLIP = 1280
 LONGEST_CLIP, DEFAULT_CLIP, FRAMES_PER_SECOND = 6.0, 3.0, 20
@@ -92,13 +93,18 @@ def commission_of(
     prompt = wanted.get("prompt") or ""
     largest = LARGEST if kind is Kind.IMAGE else LARGEST_CLIP
     width, height = DEFAULT_SIZES[kind]
+    width = _whole(wanted, "width", width, SMALLEST, largest)
+    height = _whole(wanted, "height", height, SMALLEST, largest)
+    if width * height > MOST_PIXELS[kind]:
+        most = MOST_PIXELS[kind]
+        raise InvalidRequest(f"input.width and input.height: at most {most} pixels together.")
     return Commission(
         model=model,
         kind=kind,
         prompt=prompt,
         seed=_seed_of(fallback) if seed is None else seed,
-        width=_whole(wanted, "width", width, SMALLEST, largest),
-        height=_whole(wanted, "height", height, SMALLEST, largest),
+        width=width,
+        height=height,
         format=_format(wanted.get("outputFormat", "JPG")),
         seconds=_number(wanted, "duration", DEFAULT_CLIP, 0.2, LONGEST_CLIP),
     )

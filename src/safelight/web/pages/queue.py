@@ -31,7 +31,7 @@ from safelight.web.rendering import Context, Pages, registry_of
 router = APIRouter(include_in_schema=False)
 
 PER_PAGE = 25
-LOOK_AGAIN_MS = 4000
+LOOK_AGAIN_MS = 3000
 TALL, LOW = 64.0, 18.0
 CLASSES = {
     FailureClass.SCAN_TIMEOUT: "Too slow",

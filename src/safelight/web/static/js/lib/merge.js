@@ -2,10 +2,11 @@
 // was typed into it and whether it is unfolded. Children are told apart by data-key, else by their
 // kind and order.
 const TIMES = new Set(["relative-time", "local-time"]); // they rewrite what is inside them
+const FILL_THEMSELVES = new Set(["copy-button"]);
 const OF_THE_READER = new Set(["open", "data-away"]);
 
 export function merge(old, fresh) {
-  if (old.isEqualNode(fresh)) return;
+  if (FILL_THEMSELVES.has(old.localName) || old.isEqualNode(fresh)) return;
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== fresh.data) old.data = fresh.data;
   } else if (TIMES.has(old.localName)) {

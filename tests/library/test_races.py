@@ -1,0 +1,65 @@
+"""Two at once where it matters who waits for whom, and short histories in every order."""
+
+import asyncio
+from itertools import permutations
+
+from library.conftest import MakeWorld
+from library.moves import Moves
+from library.truth import check_step
+from safelight.infra.db import Database
+from safelight.infra.jobs import Done
+
+
+async def until_waiting(db: Database, count: int) -> None:
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    async with asyncio.timeout(20):
+        while await db.fetchval(waiting) < count:  # noqa: ASYNC110 - the database's own state
+            await asyncio.sleep(0.01)
+
+
+async def test_a_delete_and_a_result_do_not_wait_for_each_other(
+    make_world: MakeWorld, database: Database
+) -> None:
+    """The result comes first, the delete while it is being written: both simply happen."""
+    world = make_world()
+    await world.begin()
+    moves = Moves(world)
+    await moves.put("a.jpg", b"one", 0, 0)
+    classifying = await world.claim()
+    assert classifying
+    thought = await world.think(classifying)
+    await world.delete("a.jpg")
+    deleting = await world.claim()
+    assert thought
+    assert deleting
+    async with database.transaction() as other:
+        await other.execute("SELECT FROM jobs WHERE id = $1 FOR UPDATE", classifying.id)
+        concluding = asyncio.create_task(world.conclude(thought, "answer"))
+        await until_waiting(database, 1)
+        removing = asyncio.create_task(world.work(deleting))
+        await until_waiting(database, 2)
+    assert await concluding == await removing == Done(already=True)
+    await check_step(world, "a.jpg", alone=False)
+    await moves.end()
+
+
+async def test_every_order_of_upload_delete_upload(make_world: MakeWorld) -> None:
+    """Each event is delivered twice, in all ninety orders there are."""
+    world = make_world()
+    for order in sorted(set(permutations((0, 0, 1, 1, 2, 2)))):
+        await world.begin()
+        moves = Moves(world)
+        await moves.put("a.jpg", b"one")
+        await moves.delete("a.jpg", 1)
+        await moves.put("a.jpg", b"two", 1)
+        for number in range(3):
+            await world.again(number)
+        waiting = [0, 1, 2, 0, 1, 2]
+        for which in order:
+            await moves.deliver(waiting.index(which))
+            waiting.remove(which)
+        await moves.end()
+        assert set(world.story.rows) == {"a.jpg"}
