@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import pipeline, queue, standing, uploads
+from bench import generations, pipeline, queue, standing, uploads
 from bench.measure import Table
 
 PAGE = Path(__file__).parents[1] / "docs/performance.md"
@@ -20,6 +20,7 @@ PARTS: dict[str, Callable[[], list[Table]]] = {
     "queue": lambda: [queue.run()],
     "pipeline": pipeline.run,
     "standing": standing.run,
+    "generations": generations.run,
 }
 INTRODUCTION = """# Performance
 

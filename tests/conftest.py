@@ -41,11 +41,13 @@ def postgres_url(postgres: EmbeddedPostgres) -> str:
 
 
 @pytest.fixture
-def database_url(postgres_url: str) -> str:
+def database_url(postgres_url: str) -> Iterator[str]:
     """A fresh, migrated, empty database."""
     name = f"test_{next(_numbers)}"
     asyncio.run(_clone(postgres_url, name))
-    return with_database(postgres_url, name)
+    yield with_database(postgres_url, name)
+    # Hundreds of them would fill the disk, and take a minute to remove at the end.
+    asyncio.run(_administer(postgres_url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
 
 
 @pytest.fixture
@@ -62,10 +64,14 @@ def _disarmed() -> Iterator[None]:
 
 
 async def _clone(url: str, name: str) -> None:
+    await _administer(url, f"CREATE DATABASE {name} TEMPLATE safelight STRATEGY file_copy")
+
+
+async def _administer(url: str, statement: str) -> None:
     # A database being copied must have no visitors, so this goes through another one.
     connection = await asyncpg.connect(with_database(url, "postgres"))
     try:
-        await connection.execute(f"CREATE DATABASE {name} TEMPLATE safelight STRATEGY file_copy")
+        await connection.execute(statement)
     finally:
         await connection.close()
 

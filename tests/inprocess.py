@@ -41,9 +41,13 @@ async def application(
     database_url: str, data_dir: Path, *, worker: bool = False, **values: Any
 ) -> AsyncIterator[Application]:
     settings = load({"data_dir": data_dir, "bootstrap_token": TOKEN, **values})
-    async with open_services(settings, database_url, worker=worker) as registry:
-        await first_start(registry.get(Database), settings, registry.get(Clock), registry.get(Ids))
-        with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        async with open_services(
+            settings, database_url, worker=worker, address=lambda: url
+        ) as registry:
+            clock, ids = registry.get(Clock), registry.get(Ids)
+            await first_start(registry.get(Database), settings, clock, ids)
             config = uvicorn.Config(
                 create_app(registry),
                 lifespan="off",
@@ -57,7 +61,7 @@ async def application(
             while not server.started:
                 await asyncio.sleep(0.01)
             try:
-                yield Application(registry, f"http://127.0.0.1:{listener.getsockname()[1]}")
+                yield Application(registry, url)
             finally:
                 server.should_exit = True
                 await serving

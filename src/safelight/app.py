@@ -47,6 +47,7 @@ BODY_LIMITS: dict[str, int | None] = {
     "/api/upload": None,
     "/app/{org}/upload": None,
     "/api/events/objects": 8 * 1024 * 1024,
+    "/webhooks/{provider}": 16 * 1024 * 1024,  # some results come inside the message
 }
 
 

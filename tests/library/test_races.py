@@ -16,7 +16,7 @@ async def until_waiting(db: Database, count: int) -> None:
         "WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
     async with asyncio.timeout(20):
-        while await db.fetchval(waiting) < count:  # noqa: ASYNC110 - the database's own state
+        while await db.fetchval(waiting) < count:
             await asyncio.sleep(0.01)
 
 
