@@ -145,7 +145,7 @@ async def _start_worker(stack: AsyncExitStack, base: Base, features: Features) -
     sandbox = Sandbox(submissions.limits(base.settings))
     stack.push_async_callback(sandbox.close)
     tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
-    classify = Classification(db, store, classifier, clock, base.bus)
+    classify = Classification(db, store, classifier, clock, base.bus, sandbox)
     everything = (
         *handlers(
             offload, features.sweep, deliver, base.opened, features.intake, classify,

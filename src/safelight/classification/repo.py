@@ -41,6 +41,19 @@ async def is_current(db: Database, marker: Marker) -> bool:
     )
 
 
+async def recorded_attempts(db: Database, marker: Marker) -> int:
+    """Of this run, those that ended in words; one that killed its worker left none."""
+    attempt: int | None = await db.fetchval(
+        "SELECT attempt FROM classification_runs WHERE organization = $1 AND name = $2 "
+        "AND idempotency_key = $3 AND run = $4",
+        marker.organization,
+        marker.name,
+        marker.idempotency_key,
+        marker.run,
+    )
+    return attempt or 0
+
+
 async def apply(
     connection: Connection | Database, marker: Marker, result: Result, job: Job[Any], entry: Entry
 ) -> tuple[bool, bool]:

@@ -4,6 +4,9 @@ A local model has one durable boundary, the guarded write: after a crash before 
 again; after it, the job is gone. A remote model costs money and time, so its reply is saved before
 it is used, and a retry finds it. The write applies only where organization, name, marker and run
 number still match; a result that comes late is dropped, recorded, and told to nobody.
+
+An attempt that left no word has probably killed its worker. The next one has the image redrawn in
+the sandbox first; if that dies too, the image is to blame and nobody tries again.
 """
 
 from dataclasses import dataclass
@@ -22,7 +25,9 @@ from safelight.infra.jobs import Dead, Failure, Job, LeaseLost, Retry, Verdict
 from safelight.library.search import words
 from safelight.objects.keys import object_key
 from safelight.objects.store import NoSuchObject, ObjectStore
+from safelight.sandbox.sandbox import Sandbox, TaskDied
 
+_REDRAWN_SIDE = 1024
 _LARGEST = 256 * 1024 * 1024  # the bytes are held in memory, for as many as run at once
 
 
@@ -41,20 +46,27 @@ class Superseded(Exception):
 
 class Classification:
     def __init__(
-        self, db: Database, store: ObjectStore, classifier: Classifier, clock: Clock, bus: Bus
+        self,
+        db: Database,
+        store: ObjectStore,
+        classifier: Classifier,
+        clock: Clock,
+        bus: Bus,
+        sandbox: Sandbox | None = None,
     ) -> None:
         self._db = db
         self._store = store
         self._classifier = classifier
         self._clock = clock
         self._bus = bus
+        self._sandbox = sandbox
 
     async def handle(self, job: Job[Running]) -> Verdict:
         marker = _marker(job)
         if not await repo.is_current(self._db, marker):
             return await self._drop(job, marker, "the entry has moved on")
         try:
-            prediction = await self._predict(marker)
+            prediction = await self._predict(marker, suspect=await self._is_suspect(job, marker))
         except (NoSuchObject, Superseded):
             return await self._drop(job, marker, "the object is gone or has been replaced")
         except Undecodable as error:
@@ -63,10 +75,17 @@ class Classification:
             return await self._failed(job, marker, error)
         return await self._apply(job, marker, prediction)
 
-    async def _predict(self, marker: Marker) -> Prediction:
+    async def _is_suspect(self, job: Job[Running], marker: Marker) -> bool:
+        if job.attempt == 1:
+            return False
+        return await repo.recorded_attempts(self._db, marker) < job.attempt - 1
+
+    async def _predict(self, marker: Marker, *, suspect: bool) -> Prediction:
         if self._classifier.remote and (reply := await repo.saved_reply(self._db, marker)):
             return Prediction(reply["label"], reply["score"])
         data = await self._bytes(marker)
+        if suspect and self._sandbox and not self._classifier.remote:
+            data = await self._redrawn(data)
         await self._classifier.open()  # the first time loads the model, later ones do nothing
         prediction = await self._classifier.classify(data)
         if self._classifier.remote:
@@ -74,6 +93,13 @@ class Classification:
             await reach("classification.save_reply")
             await repo.save_reply(self._db, marker, reply)
         return prediction
+
+    async def _redrawn(self, data: bytes) -> bytes:
+        assert self._sandbox is not None  # noqa: S101 - asked before
+        try:
+            return (await self._sandbox.render(data, max_side=_REDRAWN_SIDE)).data
+        except TaskDied as error:
+            raise Undecodable("The image cannot be decoded within its limits.") from error
 
     async def _bytes(self, marker: Marker) -> bytes:
         content = await self._store.get(object_key(marker.organization, marker.name))
