@@ -8,6 +8,7 @@ from library.truth import check_end, check_step
 from library.world import Story, Thought, World, outside
 from objects.stores import digest
 from safelight.infra.jobs import Job
+from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import Status
 
 POINTS = {
@@ -80,9 +81,8 @@ class Moves:
     # Workers
 
     async def work(self, *picks: int) -> None:
+        await self._send(*(pick for pick in picks if pick % 2))
         for pick in picks:
-            if pick % 2 and (notices := self.story.notices):
-                await self.world.send(notices[pick % len(notices)])
             job = await self.world.claim(pick)
             if job is None:
                 return
@@ -176,10 +176,13 @@ class Moves:
 
     async def notify(self, *picks: int) -> None:
         """The bucket says some of what it has to say, and it is heard."""
+        await self._send(*picks)
         for pick in picks:
-            if notices := self.story.notices:
-                await self.world.send(notices[pick % len(notices)])
-                await self.deliver(pick)
+            await self.deliver(pick)
+
+    async def _send(self, *picks: int) -> None:
+        notices = self.story.notices
+        await self.world.send(*(notices[pick % len(notices)] for pick in picks if notices))
 
     async def expire(self, name: str) -> None:
         await self.world.expire(name)
@@ -189,24 +192,25 @@ class Moves:
     async def end(self) -> None:
         """Everything comes to its end; then what stood still goes on, and must change nothing."""
         world = self.world
-        await self._drain()
+        await world.drain(backwards=self._backwards)
         letters = await world.dead_letters()
         while letters:
             letters = [letter for letter in letters if not await world.redrive(letter)]
-            await self._drain()
+            await world.drain(backwards=self._backwards)
         if self.story.held or self.story.thoughts:
-            while self.story.held or self.story.thoughts:
-                await self.wake_up(0, None, self._late_mood, lost=False)
-            await self._drain()
+            await self._wake_all()
         await check_end(world)
 
-    async def _drain(self) -> None:
-        await self.world.drain(backwards=self._backwards)
+    async def _wake_all(self) -> None:
         for name in sorted({image.name for image in self.story.images}):
             await check_step(self.world, name, alone=False)
+        while self.story.held or self.story.thoughts:
+            await self.wake_up(0, None, self._late_mood, lost=False)
+        await self.world.drain(backwards=self._backwards)
 
     async def _run(self, job: Job[Any], crash: int | None = None, *, lost: bool = False) -> None:
         points = POINTS[job.kind.name]
         point = None if crash is None else points[crash % len(points)]
         await self.world.work(job, crash=point, lost=lost)
-        await check_step(self.world, self.world.name_of(job))
+        if job.kind is not OFFLOAD:  # of which the end tells enough
+            await check_step(self.world, self.world.name_of(job))

@@ -62,4 +62,3 @@ async def test_every_order_of_upload_delete_upload(make_world: MakeWorld) -> Non
             await moves.deliver(waiting.index(which))
             waiting.remove(which)
         await moves.end()
-        assert set(world.story.rows) == {"a.jpg"}

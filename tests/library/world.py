@@ -274,13 +274,19 @@ class World:
             self.story.dialect, key, time, etag, self.story.sequence, deleted=etag is None
         )
 
-    async def tell(self, body: dict[str, Any]) -> None:
-        taken = await self.intake.take(body)
+    async def tell(self, *bodies: dict[str, Any]) -> None:
+        taken = await self.intake.take(list(bodies))
         self.story.deliveries += taken.accepted
 
-    async def send(self, notice: Notice) -> None:
-        notice.sent = True
-        await self.tell(notice.body)
+    async def send(self, *notices: Notice) -> None:
+        """What the bucket has to say reaches us, perhaps not for the first time."""
+        if notices:
+            await self.tell(*(notice.body for notice in notices))
+        for notice in notices:
+            notice.sent = True
+
+    async def send_the_rest(self) -> None:
+        await self.send(*(notice for notice in self.story.notices if not notice.sent))
 
     async def event(self, nth: int) -> asyncpg.Record | None:
         """One of those that were recorded."""
@@ -448,14 +454,12 @@ class World:
 
     async def drain(self, *, backwards: bool = False) -> None:
         """Everything is told and done, over and over, until nothing is left to do."""
-        for notice in [notice for notice in self.story.notices if not notice.sent]:
-            await self.send(notice)
+        await self.send_the_rest()
         await self.end_leases()
         while jobs := await self.claim_all():
             for job in sorted(jobs, key=lambda job: job.id, reverse=backwards):
                 await self.work(job)
-            for notice in [notice for notice in self.story.notices if not notice.sent]:
-                await self.send(notice)
+            await self.send_the_rest()
 
     async def at(self, point: str | None, action: Awaitable[T]) -> T:
         """Does something while a failpoint is armed."""
