@@ -32,12 +32,19 @@ def run(*, count: int = 600, paced: int = 240) -> list[Table]:
         after = ceiling(6)[1]
         pacing = _pipeline(server, paced, rate=30.0)
         latencies = _idle_latency(server, 30)
+    with serving(program="bench.instant", SAFELIGHT_LOG_LEVEL="info") as server:
+        _pipeline(server, 40, rate=None)
+        without = _pipeline(server, count, rate=None)
     bare = (before + after) / 2
     ours, postgres, seconds = saturated
     table.add("bare decode + infer loop, CPU per image", f"{bare:.1f} ms")
     table.add("whole pipeline, CPU per image", f"{ours + postgres:.1f} ms")
     table.add("… Safelight's own processes", f"{ours:.1f} ms")
     table.add("… PostgreSQL", f"{postgres:.1f} ms")
+    table.add(
+        "everything but the model (upload → STORED → delivered → written), ours + PostgreSQL",
+        f"{without[0]:.1f} + {without[1]:.1f} ms",
+    )
     table.add("**bare ÷ whole** (budget ≥ 0.75)", f"**{bare / (ours + postgres):.2f}**")
     table.add(f"throughput, {CLIENTS} clients", f"{count / seconds:.0f} images/s")
     table.add("paced at 30/s: whole pipeline, CPU per image", f"{pacing[0] + pacing[1]:.1f} ms")

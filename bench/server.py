@@ -57,13 +57,13 @@ def _buried(processes: list[psutil.Process]) -> float:
 
 
 @contextmanager
-def serving(*options: str, **settings: str) -> Iterator[Measured]:
+def serving(*options: str, program: str = "safelight", **settings: str) -> Iterator[Measured]:
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
     environment = {**inherited, "SAFELIGHT_BOOTSTRAP_TOKEN": TOKEN, **settings}
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="bench-") as directory:
         Path(directory).chmod(0o711)
         data_dir = Path(directory) / "data"
-        command = [sys.executable, "-m", "safelight", "serve", "--port", "0"]
+        command = [sys.executable, "-m", program, "serve", "--port", "0"]
         started = time.monotonic()
         process = subprocess.Popen(
             [*command, "--data-dir", str(data_dir), *options],

@@ -5,6 +5,8 @@ Features never call each other leftwards; what follows from what is said here an
 
 from typing import Any
 
+from safelight.admin import upkeep
+from safelight.admin.upkeep import Upkeep
 from safelight.approvals import jobs as approvals
 from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
@@ -32,6 +34,7 @@ KINDS: tuple[JobKind[Any], ...] = (
     *generations.KINDS,
     *approvals.KINDS,
     *submissions.KINDS,
+    upkeep.UPKEEP,
 )
 
 
@@ -42,6 +45,7 @@ def schedules(settings: Settings) -> tuple[Schedule, ...]:
         *generations.SCHEDULES,
         *approvals.SCHEDULES,
         *submissions.schedules(settings),
+        *upkeep.SCHEDULES,
     )
 
 
@@ -61,6 +65,7 @@ def handlers(
     intake: Intake,
     classify: Classification,
     approve: Approvals,
+    keep: Upkeep,
 ) -> tuple[Handler[Any], ...]:
     return (
         *ingest.handlers(offload, sweep),
@@ -68,4 +73,5 @@ def handlers(
         Handler(REJECTED, intake.handle_rejected),
         *classification.handlers(classify),
         *approvals.handlers(approve),
+        keep.handler(),
     )

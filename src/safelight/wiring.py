@@ -12,6 +12,7 @@ import structlog
 from safelight.accounts.first_start import secret_key
 from safelight.accounts.services import account_services
 from safelight.admin.engine import Engine
+from safelight.admin.upkeep import Upkeep
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
@@ -149,7 +150,7 @@ async def _start_worker(stack: AsyncExitStack, base: Base, features: Features) -
     everything = (
         *handlers(
             offload, features.sweep, deliver, base.opened, features.intake, classify,
-            front.approvals,
+            front.approvals, Upkeep(db, clock),
         ),
         *features.generations.handlers,
         *submissions.work(_submissions_ground(base), front, sandbox, tools),

@@ -11,12 +11,13 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from library.machine import BuiltInStore, Machine, TellingBucket
+from library.test_mutations import fence
 from library.world import World
 from safelight.infra.db import Database
 
-SETTINGS = settings(
+MANY = settings(
     max_examples=300,
-    stateful_step_count=8,
+    stateful_step_count=6,
     deadline=None,  # a statement may wait for a busy machine
     derandomize=False,
     print_blob=True,
@@ -24,6 +25,8 @@ SETTINGS = settings(
     # Examples are slow and large because each is a life of a library in a real database.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+FEWER = settings(MANY, max_examples=260)  # each of them is longer
+UNTIL_IT_FAILS = settings(MANY, phases=(Phase.generate,), print_blob=False)
 SHRINKING_SECONDS = 20
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -36,30 +39,39 @@ def runner(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
         yield runner
 
 
-def run(
-    machine: type[Machine], url: str, runner: asyncio.Runner, root: Path, *, remote: bool = False
-) -> None:
-    db = runner.run(Database.open(url, pool_size=4))
-    world = World(db, root, telling=machine is TellingBucket, remote=remote)
+@pytest.fixture
+def db(database_url: str, runner: asyncio.Runner) -> Iterator[Database]:
+    db = runner.run(Database.open(database_url, pool_size=4))
+    yield db
+    db.terminate()
+
+
+def run(machine: type[Machine], how: settings, world: World, runner: asyncio.Runner) -> None:
+    bound = type(machine.__name__, (machine,), {"world": world, "runner": runner})
     try:
-        bound = type(machine.__name__, (machine,), {"world": world, "runner": runner})
-        run_state_machine_as_test(bound, settings=SETTINGS)
+        run_state_machine_as_test(bound, settings=how)
     finally:
         runner.run(world.close())
-        db.terminate()
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_the_built_in_store(
-    part: int, database_url: str, runner: asyncio.Runner, root: Path
-) -> None:
-    run(BuiltInStore, database_url, runner, root)
+def test_the_built_in_store(part: int, db: Database, runner: asyncio.Runner, root: Path) -> None:
+    run(BuiltInStore, MANY, World(db, root), runner)
 
 
-def test_a_remote_model(database_url: str, runner: asyncio.Runner, root: Path) -> None:
-    run(BuiltInStore, database_url, runner, root, remote=True)
+def test_a_remote_model(db: Database, runner: asyncio.Runner, root: Path) -> None:
+    run(BuiltInStore, MANY, World(db, root, remote=True), runner)
 
 
 @pytest.mark.parametrize("part", range(2))
-def test_a_telling_bucket(part: int, database_url: str, runner: asyncio.Runner, root: Path) -> None:
-    run(TellingBucket, database_url, runner, root)
+def test_a_telling_bucket(part: int, db: Database, runner: asyncio.Runner, root: Path) -> None:
+    run(TellingBucket, FEWER, World(db, root, telling=True), runner)
+
+
+def test_without_the_fence_it_fails(
+    db: Database, runner: asyncio.Runner, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine finds by itself what is wrong then."""
+    runner.run(fence(db, monkeypatch))
+    with pytest.raises(AssertionError):
+        run(BuiltInStore, UNTIL_IT_FAILS, World(db, root), runner)

@@ -88,12 +88,14 @@ async def put_delete_put(moves: Moves, *, says_etag: bool) -> list[dict[str, Any
 async def told_backwards(moves: Moves) -> None:
     """The old upload's event finds the new object; the delete in between comes last."""
     await put_delete_put(moves, says_etag=True)
-    await moves.notify(0, 1)
+    await moves.notify(0)
+    await moves.notify(1)
 
 
 async def told_after_the_delete(moves: Moves) -> None:
     await put_delete_put(moves, says_etag=False)
-    await moves.notify(1, 0, 1)
+    for which in (1, 0, 1):
+        await moves.notify(which)
 
 
 async def removed_by_others(moves: Moves) -> None:

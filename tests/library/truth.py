@@ -24,7 +24,8 @@ async def check_step(world: World, name: str, *, alone: bool = True) -> None:
     """A row appears only for what the store holds, goes only with it, and tells the truth. Not
     `alone`: the store may have changed since."""
     story = world.story
-    row = await world.db.fetchrow(
+    own = await world.own()
+    row = await own.fetchrow(
         """
         SELECT idempotency_key AS marker, source, uploads.event_time, classification_status,
                classification_label AS label, classified_at, objects.event_time AS stored_at,
@@ -115,7 +116,7 @@ class Everything:
 
     @classmethod
     async def of(cls, world: World) -> Self:
-        row = await world.db.fetchrow(_EVERYTHING, world.organization)
+        row = await (await world.own()).fetchrow(_EVERYTHING, world.organization)
         assert row is not None
         return cls(
             **{name: value or [] for name, value in row.items() if name != "own"}, own=row["own"]
