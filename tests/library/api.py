@@ -89,6 +89,11 @@ class Api:
     async def types(self, name: str) -> list[str]:
         return [item["type"] for item in await self.story(name)]
 
+    async def skipped(self, name: str) -> list[str]:
+        """Why events of a name changed nothing."""
+        kind = "classification_workflow_skipped"
+        return [item["reason"] for item in await self.story(name) if item["type"] == kind]
+
     async def told(self, name: str, kind: str, times: int = 1) -> list[Json]:
         """The lines of a kind in a name's history, once there are so many."""
 
@@ -127,6 +132,15 @@ class Api:
     async def redrive(self, letter: Json) -> int:
         path = f"{ORGANIZATION}/dead-letters/{letter['id']}/redrive"
         return (await self.client.post(path)).status_code
+
+    async def idle(self) -> None:
+        """Returns when nothing is left to do."""
+
+        async def check() -> bool:
+            left = "SELECT count(*) FROM jobs WHERE status <> 'dead'"
+            return not await self.app.db.fetchval(left)
+
+        await until(check)
 
     async def hurry(self) -> None:
         """What waits for a later time is due now."""

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import structlog
 
+from library.scripted import Scripted
 from library.world import World
 from safelight.infra.db import Database
 
@@ -19,6 +20,13 @@ def quiet() -> Iterator[None]:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     yield
     structlog.reset_defaults()
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Scripted:
+    scripted = Scripted()
+    monkeypatch.setattr("safelight.wiring.build_classifier", lambda *_: scripted)
+    return scripted
 
 
 @pytest.fixture

@@ -4,8 +4,9 @@ import asyncio
 from typing import Any
 
 from library.scripted import Mood
+from library.story import Story, Thought, outside
 from library.truth import check_end, check_step
-from library.world import Story, Thought, World, outside
+from library.world import World
 from objects.stores import digest
 from safelight.infra.jobs import Job
 from safelight.ingest.jobs import OFFLOAD

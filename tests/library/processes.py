@@ -35,6 +35,9 @@ class Workers:
         self.started.append(process)
         return process
 
+    async def all_ready(self) -> bool:
+        return self.said().count("working") >= len(self.started)
+
     def stop(self) -> None:
         """All at once; each gives back what it holds."""
         for process in self.started:

@@ -1,8 +1,6 @@
 """The stories the library was made for, told over its public interface."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from itertools import permutations
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -11,20 +9,12 @@ import pytest
 from emulators.workers_ai import refusal, workers_ai
 from harness import picture
 from inprocess import application
-from library.api import EVENTS_TOKEN, Api, Json, created, deleted, until
+from library.api import EVENTS_TOKEN, Api, created, deleted, until
 from library.scripted import Scripted, label_of
-from objects.stores import Bucket, make_bucket, s3_server
 from safelight.infra import failpoints
 
 pytestmark = pytest.mark.usefixtures("quiet")
 RED, BLUE = picture(colour="red"), picture(colour="blue")
-
-
-@pytest.fixture
-def model(monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    scripted = Scripted()
-    monkeypatch.setattr("safelight.wiring.build_classifier", lambda *_: scripted)
-    return scripted
 
 
 @pytest.fixture
@@ -36,10 +26,6 @@ async def api(database_url: str, tmp_path: Path, model: Scripted) -> AsyncIterat
         yield Api(app, client)
 
 
-def reasons(story: list[Json]) -> list[str]:
-    return [item["reason"] for item in story if item["type"] == "classification_workflow_skipped"]
-
-
 async def test_an_event_that_comes_again_is_classified_once(api: Api, model: Scripted) -> None:
     image = await api.upload("a.jpg", RED)
     first = await api.settled("a.jpg")
@@ -47,7 +33,7 @@ async def test_an_event_that_comes_again_is_classified_once(api: Api, model: Scr
     for times in range(1, 4):
         await api.tell(event)
         await api.told("a.jpg", "classification_workflow_skipped", times)
-    assert reasons(await api.story("a.jpg")) == ["duplicate"] * 3
+    assert await api.skipped("a.jpg") == ["duplicate"] * 3
     assert await api.entry("a.jpg") == first
     assert len(model.asked) == 1
     [told] = await api.messages("classification_updated")
@@ -82,7 +68,7 @@ async def test_a_result_that_comes_late_is_dropped(api: Api, model: Scripted) ->
     await api.upload("a.jpg", BLUE)
     new = await api.settled("a.jpg")
     gate.set_result("answer")
-    await no_jobs_left(api)
+    await api.idle()
     assert await api.entry("a.jpg") == new
     assert new["classificationLabel"] == label_of(BLUE)
     [line] = await api.told("a.jpg", "run_dropped")
@@ -92,13 +78,6 @@ async def test_a_result_that_comes_late_is_dropped(api: Api, model: Scripted) ->
     )
     told = await api.messages("classification_updated")
     assert [message["idempotencyKey"] for message in told] == [new["idempotencyKey"]]
-
-
-async def no_jobs_left(api: Api) -> None:
-    async def check() -> bool:
-        return not await api.app.db.fetchval("SELECT count(*) FROM jobs WHERE status <> 'dead'")
-
-    await until(check)
 
 
 @pytest.mark.parametrize("point", ["library.mark", "library.settle"])
@@ -222,7 +201,7 @@ async def test_a_new_upload_replaces_the_label_and_the_old_event_changes_nothing
     # Later than anything, but of bytes that are no longer there.
     await api.tell(created("a.jpg", "2039-01-01T00:00:00Z", red["checksum"]))
     await api.told("a.jpg", "classification_workflow_skipped", 2)
-    assert reasons(await api.story("a.jpg")) == ["stale", "superseded"]
+    assert await api.skipped("a.jpg") == ["stale", "superseded"]
     assert await api.entry("a.jpg") == second
 
 
@@ -239,7 +218,7 @@ async def test_deleting_twice(api: Api) -> None:
     assert (dropped["reason"], dropped["beatenBy"]["eventTime"]) == ("duplicate", line["eventTime"])
     assert len(await api.messages("upload_deleted")) == 1
     assert await api.delete("a.jpg") == 202
-    await no_jobs_left(api)
+    await api.idle()
     assert await api.entry("a.jpg") is None
     assert await api.content("a.jpg") is None
     assert await api.letters() == []
@@ -269,7 +248,7 @@ async def test_deleting_while_the_model_works(api: Api, model: Scripted) -> None
     assert await api.content("a.jpg") is None
     await api.gone("a.jpg")
     gate.set_result("answer")
-    await no_jobs_left(api)
+    await api.idle()
     assert await api.entry("a.jpg") is None
     assert await api.messages("classification_updated") == []
     [line] = await api.told("a.jpg", "run_dropped")
@@ -295,7 +274,7 @@ async def test_a_delete_overtakes_the_upload(
         for image in (before, alone, after):
             await api.stored(image)
         found = await api.settled("a.jpg")
-        await no_jobs_left(api)
+        await api.idle()
         assert found["imageId"] == after["imageId"]
         assert found["classificationLabel"] == label_of(BLUE)
         assert await api.entry("b.jpg") is None
@@ -311,103 +290,3 @@ async def test_a_worker_that_fails_once_while_deleting(api: Api) -> None:
     assert await api.delete("a.jpg") == 202
     await api.gone("a.jpg")
     assert len(await api.messages("upload_deleted")) == 1
-
-
-# A bucket whose notifications are the only events: their order is in the test's hands.
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
-
-
-@pytest.fixture
-def bucket(s3: str) -> Bucket:
-    return make_bucket(s3, "library")
-
-
-@pytest.fixture
-async def telling(
-    database_url: str, tmp_path: Path, model: Scripted, bucket: Bucket
-) -> AsyncIterator[Api]:
-    async with (
-        application(
-            database_url, tmp_path, worker=True, events_token=EVENTS_TOKEN,
-            object_store_url=bucket.url(events="bucket"),
-        ) as app,
-        app.client() as client,
-    ):  # fmt: skip
-        yield Api(app, client)
-
-
-async def put(api: Api, bucket: Bucket, name: str, content: bytes, time: str) -> Json:
-    """An upload that has reached the bucket, and what the bucket says of it."""
-    await api.stored(await api.upload(name, content))
-    found = await asyncio.to_thread(
-        bucket.client.head_object, Bucket=bucket.name, Key=f"default/{name}"
-    )
-    return created(name, time, found["ETag"].strip('"'))
-
-
-async def hear(api: Api, name: str, event: Json) -> None:
-    """Tells of an event and waits until it has had its effect."""
-    await api.tell(event)
-
-    async def check() -> bool:
-        waiting = "SELECT true FROM jobs WHERE kind = 'objects.deliver' AND payload ->> 'name' = $1"
-        return not await api.app.db.fetchval(f"{waiting} LIMIT 1", name)
-
-    await until(check)
-
-
-async def test_events_out_of_order(telling: Api, bucket: Bucket) -> None:
-    """The newest wins, whichever is heard first."""
-    old = await put(telling, bucket, "a.jpg", RED, "2030-01-01T00:00:01.000Z")
-    new = await put(telling, bucket, "a.jpg", BLUE, "2030-01-01T00:00:02.000Z")
-    await hear(telling, "a.jpg", new)
-    await hear(telling, "a.jpg", old)
-    found = await telling.settled("a.jpg")
-    assert found["classificationLabel"] == label_of(BLUE)
-    assert found["eventTime"] == "2030-01-01T00:00:02.000Z"
-    assert reasons(await telling.story("a.jpg")) == ["stale"]
-
-
-async def test_upload_delete_upload_in_every_order(telling: Api, bucket: Bucket) -> None:
-    """All events twice, in each order: what counts is what the bucket holds."""
-
-    async def life(number: int, order: tuple[int, ...]) -> None:
-        name = f"{number}.jpg"
-        first = await put(telling, bucket, name, RED, "2030-01-01T00:00:01.000Z")
-        assert await telling.delete(name) == 202
-        second = await put(telling, bucket, name, BLUE, "2030-01-01T00:00:03.000Z")
-        events = (first, deleted(name, "2030-01-01T00:00:02.000Z"), second)
-        for which in order:
-            await hear(telling, name, events[which])
-
-    orders = list(permutations(range(3)))
-    doubled = [*((*order, *order) for order in orders), *(_each_twice(order) for order in orders)]
-    await asyncio.gather(*(life(number, order) for number, order in enumerate(doubled)))
-    await no_jobs_left(telling)
-    for number in range(len(doubled)):
-        found = await telling.entry(f"{number}.jpg")
-        assert found
-        assert found["classificationLabel"] == label_of(BLUE)
-        assert (await telling.types(f"{number}.jpg")).count("classification_updated") == 1
-        assert await telling.content(f"{number}.jpg") == BLUE
-
-
-def _each_twice(order: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(which for which in order for _ in range(2))
-
-
-async def test_a_rule_of_the_bucket_removes_an_object(telling: Api, bucket: Bucket) -> None:
-    event = await put(telling, bucket, "a.jpg", RED, "2030-01-01T00:00:01.000Z")
-    await hear(telling, "a.jpg", event)
-    await telling.settled("a.jpg")
-    await asyncio.to_thread(bucket.client.delete_object, Bucket=bucket.name, Key="default/a.jpg")
-    expired = deleted("a.jpg", "2030-01-02T00:00:00.000Z") | {"action": "LifecycleDeletion"}
-    await hear(telling, "a.jpg", expired)
-    assert await telling.entry("a.jpg") is None
-    await hear(telling, "a.jpg", event)
-    assert await telling.entry("a.jpg") is None

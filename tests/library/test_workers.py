@@ -45,19 +45,20 @@ async def done(api: Api) -> int:
 
 
 async def test_one_of_two_is_killed(api: Api, workers: Workers) -> None:
-    colours = [f"#{n * 4:02x}80{255 - n * 4:02x}" for n in range(IMAGES)]
-    await asyncio.gather(
-        *(api.upload(f"{n}.png", picture("PNG", colour=c)) for n, c in enumerate(colours))
-    )
     victim = workers.start()
     workers.start()
+    await until(workers.all_ready, 50)
+    colours = [f"#{n * 4:02x}80{255 - n * 4:02x}" for n in range(IMAGES)]
+    uploading = asyncio.gather(
+        *(api.upload(f"{n}.png", picture("PNG", colour=c)) for n, c in enumerate(colours))
+    )
     seen: set[str] = set()
 
     async def both_work() -> bool:
         seen.update(await at_work(api))
         return len(seen) == 2
 
-    await until(both_work, 40)
+    await until(both_work)
     victim.kill()
     assert victim.wait(10) == -9
     assert await done(api) < IMAGES, "too late: nothing was left to do"
@@ -65,7 +66,8 @@ async def test_one_of_two_is_killed(api: Api, workers: Workers) -> None:
     async def all_done() -> bool:
         return await done(api) == IMAGES
 
-    await until(all_done, 40)
+    await uploading
+    await until(all_done, 50)
     updated = await api.messages("classification_updated")
     assert len(updated) == len({message["idempotencyKey"] for message in updated}) == IMAGES
     page = (await api.client.get(LIBRARY, params={"limit": 200, "status": "done"})).json()

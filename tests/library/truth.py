@@ -7,7 +7,8 @@ from typing import Any, Self
 import obstore
 
 from library.scripted import BROKEN, label_of
-from library.world import Story, World
+from library.story import Story
+from library.world import World
 from safelight.ingest.repo import Image
 from safelight.objects.events import OURS
 

@@ -1,201 +1,55 @@
-"""The library's own machinery on a real database, with every move in the test's hands.
+"""The library with every move in the test's hands.
 
-Nothing runs by itself: jobs are claimed, run, lost, taken over and ended one at a time, by the same
-statements a worker uses. `telling` exchanges the built-in store for a bucket (obstore's, in memory)
-whose notifications, and not our own events, tell of what happens in it.
+Jobs are claimed, run, lost, taken over and ended one at a time, by the same statements a worker
+uses; people upload and delete; buckets tell, late and repeatedly.
 """
 
 import asyncio
 import hashlib
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import asyncpg
 import obstore
-from obstore.store import MemoryStore
 
-from library.scripted import Mood, Scripted
-from objects.stores import Local, Watch
-from safelight.classification import jobs as classification
-from safelight.classification.run import Classification
+from library.scripted import Mood
+from library.services import Services
+from library.story import CountedIds, Notice, Story, Thought, numbers, outside
 from safelight.infra import failpoints, queue_repo
 from safelight.infra.activity import Entry
-from safelight.infra.bus import Bus
-from safelight.infra.clock import iso
-from safelight.infra.db import Database, prepare
 from safelight.infra.dead_letters import TwinAlive
 from safelight.infra.failpoints import FailpointError
-from safelight.infra.ids import ImageId, RandomIds
 from safelight.infra.jobs import (
     WORKER_DIED,
     Dead,
-    Handler,
     Job,
     JobId,
     Outcome,
-    Verdict,
     outcome_of,
 )
-from safelight.infra.metrics import Metrics
-from safelight.infra.queue import Queue
 from safelight.infra.queue_ledger import Ledger
 from safelight.ingest import repo as ingest_repo
-from safelight.ingest.deletion import Deletion
-from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import Status
-from safelight.ingest.offload import Offload
 from safelight.ingest.repo import Image
 from safelight.library import repo as library_repo
-from safelight.library.project import Projection
-from safelight.objects import jobs as objects
 from safelight.objects import repo as objects_repo
-from safelight.objects.deliver import Deliver, Delivery
-from safelight.objects.events import Action
+from safelight.objects.deliver import Delivery
 from safelight.objects.jobs import DELIVER
-from safelight.objects.notifications.intake import REJECTED, Intake
-from safelight.objects.s3 import S3Store
-from safelight.objects.store import NoSuchObject, ObjectStore
+from safelight.objects.store import NoSuchObject
 
 T = TypeVar("T")
 
 ACTOR = {"type": "user", "name": "ada"}
-START = 1_800_000_000_000
 DAY_MS = 86_400_000
-_organizations = count(1)
 
 
-class CountedIds(RandomIds):
-    """Image ids that a replay finds in the same order, although not in the order of their making."""
-
-    def __init__(self) -> None:
-        self._made = 0
-
-    def image(self, _: int) -> ImageId:
-        self._made += 1
-        scrambled = hashlib.sha256(str(self._made).encode()).hexdigest()[:8]
-        return ImageId(f"img_2027-01-01_{scrambled}{next(_organizations):08}")
-
-
-@dataclass
-class Thought:
-    """A run that is in the model's hands."""
-
-    job: Job[Any]
-    task: "asyncio.Task[Verdict]"
-    gate: "asyncio.Future[Mood]"
-
-
-@dataclass
-class Notice:
-    """What a telling bucket has to say: the body, and whether it was ever sent."""
-
-    body: dict[str, Any]
-    sent: bool = False
-
-
-@dataclass
-class Story:
-    """What was done in one organization: all that the end is judged by."""
-
-    organization: str
-    images: list[Image] = field(default_factory=list)
-    contents: dict[str, bytes] = field(default_factory=dict)  # by marker
-    deletes: dict[str, int] = field(default_factory=dict)  # name → images received before it
-    damaged: set[str] = field(default_factory=set)  # images whose file was taken away
-    rows: dict[str, str] = field(default_factory=dict)  # name → marker, as last seen
-    notices: list[Notice] = field(default_factory=list)
-    held: list[Job[Any]] = field(default_factory=list)
-    thoughts: list[Thought] = field(default_factory=list)
-    deliveries: int = 0  # jobs made to deliver what is not an own event for the first time
-    dialect: str = "r2"
-    sequence: int = 0
-    forgotten: bool = False  # events may have been removed
-
-
-def outside(
-    dialect: str, key: str, time: int, etag: str | None, sequence: int, *, deleted: bool
-) -> dict[str, Any]:
-    """An event as a bucket tells it: `r2` to the millisecond, `seconds` to the second, `s3` with a
-    sequencer as well."""
-    when = iso(time) if dialect == "r2" else f"{iso(time)[:-5]}Z"
-    named = {} if etag is None else {"eTag": etag}
-    if dialect != "s3":
-        action = "DeleteObject" if deleted else "PutObject"
-        return {"action": action, "object": {"key": key, **named}, "eventTime": when}
-    about = {"key": quote(key, safe="/"), "sequencer": f"{sequence:016X}", **named}
-    name = "ObjectRemoved:Delete" if deleted else "ObjectCreated:Put"
-    return {"eventSource": "aws:s3", "eventName": name, "eventTime": when, "s3": {"object": about}}
-
-
-class World:
-    def __init__(
-        self, db: Database, root: Path, *, telling: bool = False, remote: bool = False
-    ) -> None:
-        self.db = db
-        self.telling = telling
-        self._own: Any = None
-        self.clock = Watch(START)
-        self.directory = IngestDirectory(root / "ingest", RandomIds())
-        self.classifier = Scripted(remote=remote)
-        self.bucket = MemoryStore()
-        self.store = self._open_store(root)
-        self.bus = Bus(db, "world")
-        self.bus._company_until = 0.0  # nobody listens
-        kinds = (OFFLOAD, *objects.KINDS, REJECTED, *classification.KINDS)
-        self.queue = Queue(
-            db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
-        )
-        projection = Projection(db, self.store, self.clock, self.bus, lambda: None, telling=telling)
-        self.deliver = Deliver(
-            db,
-            self.clock,
-            {Action.CREATED: (projection.on_created,), Action.DELETED: (projection.on_deleted,)},
-        )
-        self.offload = Offload(
-            db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
-        )
-        self.deletion = Deletion(self.store, self.queue, self.clock)
-        self.intake = Intake(db, self.queue, self.clock)
-        self.classify = Classification(db, self.store, self.classifier, self.clock, self.bus)
-        self.handlers = self._handlers()
-
-    def _open_store(self, root: Path) -> ObjectStore:
-        if not self.telling:
-            return Local(self.db, root / "blobs", self.clock).store
-        memory: Any = self.bucket  # the same interface as any of obstore's
-        return S3Store(self.db, memory, self.clock, RandomIds(), root / "spool", telling=True)
-
-    def _handlers(self) -> dict[str, Handler[Any]]:
-        handlers: tuple[Handler[Any], ...] = (
-            Handler(OFFLOAD, self.offload.handle),
-            Handler(REJECTED, self.intake.handle_rejected),
-            *objects.handlers(self.deliver, {}),
-            *classification.handlers(self.classify),
-        )
-        return {handler.kind.name: handler for handler in handlers}
-
-    async def close(self) -> None:
-        self.directory.close()
-        await self.store.close()
-        if self._own is not None:
-            self._own.terminate()
-
-    async def own(self) -> Any:
-        """A connection for the test's questions: quicker than taking one from the pool each time."""
-        if self._own is None:
-            self._own = await asyncpg.connect(self.db.url)
-            await prepare(self._own)
-        return self._own
-
+class World(Services):
     async def begin(self, *, employed: bool = False) -> Story:
         """A new organization, in which nothing has happened. `employed`: there is a worker here
         that takes the deliveries of what it stores at once."""
-        self.story = Story(f"org-{next(_organizations)}")
+        self.story = Story(f"org-{next(numbers)}")
         self.ids = CountedIds()
         self.classifier.mood = "answer"
         self.classifier.asked.clear()

@@ -1,0 +1,95 @@
+"""Everything the library is made of, on a real database, with nothing running by itself."""
+
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from obstore.store import MemoryStore
+
+from library.scripted import Scripted
+from objects.stores import Local, Watch
+from safelight.classification import jobs as classification
+from safelight.classification.run import Classification
+from safelight.infra.bus import Bus
+from safelight.infra.db import Database, prepare
+from safelight.infra.ids import RandomIds
+from safelight.infra.jobs import Handler
+from safelight.infra.metrics import Metrics
+from safelight.infra.queue import Queue
+from safelight.ingest.deletion import Deletion
+from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.jobs import OFFLOAD
+from safelight.ingest.offload import Offload
+from safelight.library.project import Projection
+from safelight.objects import jobs as objects
+from safelight.objects.deliver import Deliver
+from safelight.objects.events import Action
+from safelight.objects.notifications.intake import REJECTED, Intake
+from safelight.objects.s3 import S3Store
+from safelight.objects.store import ObjectStore
+
+START = 1_800_000_000_000
+
+
+class Services:
+    """`telling` exchanges the built-in store for a bucket (obstore's, in memory) whose notifications,
+    and not our own events, tell of what happens in it."""
+
+    def __init__(
+        self, db: Database, root: Path, *, telling: bool = False, remote: bool = False
+    ) -> None:
+        self.db = db
+        self.telling = telling
+        self._own: Any = None
+        self.clock = Watch(START)
+        self.directory = IngestDirectory(root / "ingest", RandomIds())
+        self.classifier = Scripted(remote=remote)
+        self.bucket = MemoryStore()
+        self.store = self._open_store(root)
+        self.bus = Bus(db, "world")
+        self.bus._company_until = 0.0  # nobody listens
+        kinds = (OFFLOAD, *objects.KINDS, REJECTED, *classification.KINDS)
+        self.queue = Queue(
+            db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
+        )
+        projection = Projection(db, self.store, self.clock, self.bus, lambda: None, telling=telling)
+        self.deliver = Deliver(
+            db,
+            self.clock,
+            {Action.CREATED: (projection.on_created,), Action.DELETED: (projection.on_deleted,)},
+        )
+        self.offload = Offload(
+            db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
+        )
+        self.deletion = Deletion(self.store, self.queue, self.clock)
+        self.intake = Intake(db, self.queue, self.clock)
+        self.classify = Classification(db, self.store, self.classifier, self.clock, self.bus)
+        self.handlers = self._handlers()
+
+    def _open_store(self, root: Path) -> ObjectStore:
+        if not self.telling:
+            return Local(self.db, root / "blobs", self.clock).store
+        memory: Any = self.bucket  # the same interface as any of obstore's
+        return S3Store(self.db, memory, self.clock, RandomIds(), root / "spool", telling=True)
+
+    def _handlers(self) -> dict[str, Handler[Any]]:
+        handlers: tuple[Handler[Any], ...] = (
+            Handler(OFFLOAD, self.offload.handle),
+            Handler(REJECTED, self.intake.handle_rejected),
+            *objects.handlers(self.deliver, {}),
+            *classification.handlers(self.classify),
+        )
+        return {handler.kind.name: handler for handler in handlers}
+
+    async def close(self) -> None:
+        self.directory.close()
+        await self.store.close()
+        if self._own is not None:
+            self._own.terminate()
+
+    async def own(self) -> Any:
+        """A connection for the test's questions: quicker than taking one from the pool each time."""
+        if self._own is None:
+            self._own = await asyncpg.connect(self.db.url)
+            await prepare(self._own)
+        return self._own

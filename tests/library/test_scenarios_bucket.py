@@ -1,0 +1,114 @@
+"""The same with a bucket whose notifications are the only events: their order is the test's."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+
+from harness import picture
+from inprocess import application
+from library.api import EVENTS_TOKEN, Api, Json, created, deleted, until
+from library.scripted import Scripted, label_of
+from objects.stores import Bucket, make_bucket, s3_server
+
+pytestmark = pytest.mark.usefixtures("quiet")
+RED, BLUE = picture(colour="red"), picture(colour="blue")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def bucket(s3: str) -> Bucket:
+    return make_bucket(s3, "library")
+
+
+@pytest.fixture
+async def telling(
+    database_url: str, tmp_path: Path, model: Scripted, bucket: Bucket
+) -> AsyncIterator[Api]:
+    async with (
+        application(
+            database_url, tmp_path, worker=True, events_token=EVENTS_TOKEN,
+            object_store_url=bucket.url(events="bucket"),
+        ) as app,
+        app.client() as client,
+    ):  # fmt: skip
+        yield Api(app, client)
+
+
+async def put(api: Api, bucket: Bucket, name: str, content: bytes, time: str) -> Json:
+    """An upload that has reached the bucket, and what the bucket says of it."""
+    await api.stored(await api.upload(name, content))
+    found = await asyncio.to_thread(
+        bucket.client.head_object, Bucket=bucket.name, Key=f"default/{name}"
+    )
+    return created(name, time, found["ETag"].strip('"'))
+
+
+async def hear(api: Api, name: str, event: Json) -> None:
+    """Tells of an event and waits until it has had its effect."""
+    await api.tell(event)
+
+    async def check() -> bool:
+        waiting = "SELECT true FROM jobs WHERE kind = 'objects.deliver' AND payload ->> 'name' = $1"
+        return not await api.app.db.fetchval(f"{waiting} LIMIT 1", name)
+
+    await until(check)
+
+
+async def test_events_out_of_order(telling: Api, bucket: Bucket) -> None:
+    """The newest wins, whichever is heard first."""
+    old = await put(telling, bucket, "a.jpg", RED, "2030-01-01T00:00:01.000Z")
+    new = await put(telling, bucket, "a.jpg", BLUE, "2030-01-01T00:00:02.000Z")
+    await hear(telling, "a.jpg", new)
+    await hear(telling, "a.jpg", old)
+    found = await telling.settled("a.jpg")
+    assert found["classificationLabel"] == label_of(BLUE)
+    assert found["eventTime"] == "2030-01-01T00:00:02.000Z"
+    assert await telling.skipped("a.jpg") == ["stale"]
+
+
+async def test_upload_delete_upload_in_every_order(telling: Api, bucket: Bucket) -> None:
+    """All events twice, in each order: what counts is what the bucket holds."""
+
+    async def life(number: int, order: tuple[int, ...]) -> None:
+        name = f"{number}.jpg"
+        first = await put(telling, bucket, name, RED, "2030-01-01T00:00:01.000Z")
+        assert await telling.delete(name) == 202
+        second = await put(telling, bucket, name, BLUE, "2030-01-01T00:00:03.000Z")
+        events = (first, deleted(name, "2030-01-01T00:00:02.000Z"), second)
+        for which in order:
+            await hear(telling, name, events[which])
+
+    orders = list(permutations(range(3)))
+    doubled = [*((*order, *order) for order in orders), *(_each_twice(order) for order in orders)]
+    await asyncio.gather(*(life(number, order) for number, order in enumerate(doubled)))
+    await telling.idle()
+    for number in range(len(doubled)):
+        found = await telling.entry(f"{number}.jpg")
+        assert found
+        assert found["classificationLabel"] == label_of(BLUE)
+        assert (await telling.types(f"{number}.jpg")).count("classification_updated") == 1
+        assert await telling.content(f"{number}.jpg") == BLUE
+
+
+def _each_twice(order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(which for which in order for _ in range(2))
+
+
+async def test_a_rule_of_the_bucket_removes_an_object(telling: Api, bucket: Bucket) -> None:
+    event = await put(telling, bucket, "a.jpg", RED, "2030-01-01T00:00:01.000Z")
+    await hear(telling, "a.jpg", event)
+    await telling.settled("a.jpg")
+    await asyncio.to_thread(bucket.client.delete_object, Bucket=bucket.name, Key="default/a.jpg")
+    expired = deleted("a.jpg", "2030-01-02T00:00:00.000Z") | {"action": "LifecycleDeletion"}
+    await hear(telling, "a.jpg", expired)
+    assert await telling.entry("a.jpg") is None
+    await hear(telling, "a.jpg", event)
+    assert await telling.entry("a.jpg") is None
