@@ -37,8 +37,8 @@ def main() -> None:
         for table in PARTS[name]():
             pages.append(table.markdown())
             print(pages[-1], flush=True)
-    if len(sys.argv) == 1:
-        PAGE.write_text("\n".join([INTRODUCTION, _machine(), *pages]))
+        if len(sys.argv) == 1:  # after each part: a run that is cut short keeps what it measured
+            PAGE.write_text("\n".join([INTRODUCTION, _machine(), *pages]))
 
 
 def _machine() -> str:

@@ -7,7 +7,7 @@ import asyncpg
 import httpx
 import pytest
 
-from harness import Server, await_ready, launch, picture, running
+from harness import Server, await_ready, eventually, launch, picture, running
 from safelight.infra.failpoints import EXIT_CODE
 
 BEFORE_THE_RECORD = [
@@ -81,7 +81,7 @@ def test_the_database_dies_and_comes_back(data_dir: Path) -> None:
             assert len(answers) < 400
         for answer in answers[:-1]:
             assert (answer.status_code, answer.json()["code"]) == (500, "DATABASE_ERROR")
-        assert len(server.logged("[Upload]")) == 2
+        eventually(lambda: len(server.logged("[Upload]")) == 2)
 
 
 def kill_postmaster(data_dir: Path) -> None:
