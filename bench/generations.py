@@ -17,7 +17,7 @@ import psutil
 
 from bench.measure import Table, cpu_seconds, tree
 from bench.server import TOKEN, Measured, serving
-from safelight.infra.postgres import EmbeddedPostgres
+from safelight.infra.postgres.server import EmbeddedPostgres
 
 WAITING = 10_000
 _WARM = 500

@@ -24,11 +24,11 @@ from safelight.infra import logs
 from safelight.infra.bus import Bus
 from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.jobs import Handler, Job, JobKind, Verdict
 from safelight.infra.migrate import migrate
-from safelight.infra.postgres import EmbeddedPostgres
-from safelight.infra.queue import Queue
-from safelight.infra.queue_worker import Worker
+from safelight.infra.postgres.server import EmbeddedPostgres
+from safelight.infra.queue.jobs import Handler, Job, JobKind, Verdict
+from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.worker import Worker
 
 SLOTS = 32
 SECONDS = 3.0

@@ -31,7 +31,7 @@ from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.ids import Ids, RandomIds
 from safelight.infra.metrics import Metrics
-from safelight.infra.postgres import EmbeddedPostgres
+from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.ingest.directory import Incoming, IngestDirectory
 from safelight.ingest.multipart import FilePart
 from safelight.ingest.receive import Limits, Receiver

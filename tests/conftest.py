@@ -15,7 +15,7 @@ import pytest
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.migrate import migrate
-from safelight.infra.postgres import EmbeddedPostgres
+from safelight.infra.postgres.server import EmbeddedPostgres
 
 _numbers = itertools.count(1)
 # Speed, not durability, where the test itself does not crash the server.

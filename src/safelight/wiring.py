@@ -25,8 +25,8 @@ from safelight.infra.db import Database
 from safelight.infra.ids import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
-from safelight.infra.queue import Queue
-from safelight.infra.queue_worker import Worker
+from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.worker import Worker
 from safelight.ingest.accept import Ingest
 from safelight.ingest.deletion import Deletion
 from safelight.ingest.directory import IngestDirectory

@@ -32,7 +32,7 @@ from safelight.errors import (
 from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
 from safelight.infra.ids import RandomIds
-from safelight.infra.postgres import NoServer
+from safelight.infra.postgres.server import NoServer
 from safelight.settings import load
 
 Run = Callable[..., tuple[int, str, str]]

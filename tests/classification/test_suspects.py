@@ -14,7 +14,7 @@ from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
 from safelight.infra.bus import Bus
 from safelight.infra.clock import SystemClock
-from safelight.infra.jobs import Dead, Job, JobId, LeaseLost
+from safelight.infra.queue.jobs import Dead, Job, JobId, LeaseLost
 from safelight.objects.store import Facts, ObjectStore
 from safelight.sandbox.sandbox import Sandbox
 

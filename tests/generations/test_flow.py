@@ -11,7 +11,7 @@ from emulators.media import png
 from emulators.runware import Plan, Runware
 from generations.world import Client, until, world
 from safelight.generations.kinds import WORK
-from safelight.infra.jobs import Failure, Job, JobId
+from safelight.infra.queue.jobs import Failure, Job, JobId
 
 Here = dict[str, Any]
 

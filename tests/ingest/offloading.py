@@ -14,10 +14,10 @@ from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.ids import ImageId, RandomIds
-from safelight.infra.jobs import Job, JobId, Verdict
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue import Queue
-from safelight.infra.queue_worker import Worker
+from safelight.infra.queue.jobs import Job, JobId, Verdict
+from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.worker import Worker
 from safelight.ingest import jobs, repo
 from safelight.ingest.deletion import Deletion
 from safelight.ingest.directory import IngestDirectory

@@ -16,7 +16,7 @@ from objects.stores import events
 from safelight.infra import failpoints
 from safelight.infra.clock import iso
 from safelight.infra.db import Database
-from safelight.infra.jobs import Done, Job, LeaseLost, Retry
+from safelight.infra.queue.jobs import Done, Job, LeaseLost, Retry
 from safelight.ingest import jobs, repo
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.repo import Image

@@ -12,7 +12,7 @@ from objects.shared import shared, shared_url
 from objects.stores import Bucket, Watch, events, make_bucket, s3_server
 from safelight.infra import failpoints
 from safelight.infra.db import Database
-from safelight.infra.jobs import Done, Retry
+from safelight.infra.queue.jobs import Done, Retry
 from safelight.ingest.lifecycle import Status
 from safelight.objects.settle import Settle
 

@@ -10,7 +10,7 @@ import httpx
 
 from harness import picture
 from inprocess import Application
-from safelight.infra.queue import Queue
+from safelight.infra.queue.queue import Queue
 
 ORGANIZATION = "/api/organizations/default"
 LIBRARY = f"{ORGANIZATION}/uploads"

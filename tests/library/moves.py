@@ -8,7 +8,7 @@ from library.story import Story, Thought, outside
 from library.truth import check_end, check_step
 from library.world import World
 from objects.stores import digest
-from safelight.infra.jobs import Job
+from safelight.infra.queue.jobs import Job
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import Status
 

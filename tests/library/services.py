@@ -13,9 +13,9 @@ from safelight.classification.run import Classification
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database, prepare
 from safelight.infra.ids import RandomIds
-from safelight.infra.jobs import Handler
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import Handler
+from safelight.infra.queue.queue import Queue
 from safelight.ingest.deletion import Deletion
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD

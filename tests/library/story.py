@@ -10,7 +10,7 @@ from urllib.parse import quote
 from library.scripted import Mood
 from safelight.infra.clock import iso
 from safelight.infra.ids import ImageId, RandomIds
-from safelight.infra.jobs import Job, Verdict
+from safelight.infra.queue.jobs import Job, Verdict
 from safelight.ingest.repo import Image
 
 numbers = count(1)

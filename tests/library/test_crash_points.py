@@ -14,7 +14,7 @@ from inprocess import application
 from library.api import EVENTS_TOKEN, Api, created, until
 from library.processes import Workers
 from safelight.infra.failpoints import EXIT_CODE
-from safelight.infra.queue import Queue
+from safelight.infra.queue.queue import Queue
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quiet")]
 LATER = "2039-01-01T00:00:00.000Z"

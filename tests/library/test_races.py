@@ -7,7 +7,7 @@ from library.conftest import MakeWorld
 from library.moves import Moves
 from library.truth import check_step
 from safelight.infra.db import Database
-from safelight.infra.jobs import Done
+from safelight.infra.queue.jobs import Done
 
 
 async def until_waiting(db: Database, count: int) -> None:

@@ -16,11 +16,12 @@ import obstore
 from library.scripted import Mood
 from library.services import Services
 from library.story import CountedIds, Notice, Story, Thought, numbers, outside
-from safelight.infra import failpoints, queue_repo
+from safelight.infra import failpoints
 from safelight.infra.activity import Entry
-from safelight.infra.dead_letters import TwinAlive
 from safelight.infra.failpoints import FailpointError
-from safelight.infra.jobs import (
+from safelight.infra.queue import repo as queue_repo
+from safelight.infra.queue.dead_letters import TwinAlive
+from safelight.infra.queue.jobs import (
     WORKER_DIED,
     Dead,
     Job,
@@ -28,7 +29,7 @@ from safelight.infra.jobs import (
     Outcome,
     outcome_of,
 )
-from safelight.infra.queue_ledger import Ledger
+from safelight.infra.queue.ledger import Ledger
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import Status

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from harness import TOKEN, Server, await_ready, eventually, launch, picture
-from safelight.infra.postgres import join
+from safelight.infra.postgres.server import join
 
 UPLOADS, CLIENTS = 200, 8
 pytestmark = [pytest.mark.process, pytest.mark.timeout(180)]

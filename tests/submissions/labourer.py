@@ -12,8 +12,8 @@ from safelight.infra.bus import Bus
 from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
 from safelight.infra.ids import RandomIds
-from safelight.infra.queue import Queue
-from safelight.infra.queue_worker import Worker
+from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.worker import Worker
 from safelight.objects.blobs import Blobs
 from safelight.objects.local import LocalStore
 from safelight.sandbox.facts import Rendition

@@ -8,7 +8,7 @@ import pytest
 from safelight.accounts.access import Role
 from safelight.infra import failpoints
 from safelight.infra.db import Database
-from safelight.infra.jobs import Done
+from safelight.infra.queue.jobs import Done
 from safelight.objects.store import Facts
 from submissions.desk import ORG, PROCESS, Desk, stream
 from submissions.pictures import photo, plain

@@ -8,7 +8,7 @@ from infra.queue.crew import until
 from safelight.accounts.access import Role
 from safelight.classification.base import ModelError
 from safelight.infra import failpoints
-from safelight.infra.queue_worker import Worker
+from safelight.infra.queue.worker import Worker
 from safelight.submissions.failures import FailureClass
 from safelight.submissions.jobs import schedules
 from safelight.submissions.moments import to_ms

@@ -7,7 +7,7 @@ import pytest
 
 from safelight.classification.base import ModelError
 from safelight.infra import failpoints, kv
-from safelight.infra.jobs import Done, Failure, LeaseLost
+from safelight.infra.queue.jobs import Done, Failure, LeaseLost
 from safelight.submissions.moments import to_ms
 from safelight.submissions.process import Process
 from safelight.submissions.services import work

@@ -20,8 +20,8 @@ import httpx
 
 from harness import Server, eventually, picture, running
 from safelight import __version__
-from safelight.infra.postgres import attached
-from safelight.infra.postgres_binaries import find_binaries
+from safelight.infra.postgres.binaries import find_binaries
+from safelight.infra.postgres.server import attached
 
 FIXTURES = Path(__file__).parent / "fixtures"
 LIBRARY = "/api/organizations/default/uploads"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from safelight.infra.queue_worker import Worker
+from safelight.infra.queue.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)

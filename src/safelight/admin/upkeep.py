@@ -5,7 +5,7 @@ from safelight.infra import activity, kv
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import HOUR, Done, Handler, Job, JobKind, Nothing, Schedule, Verdict
+from safelight.infra.queue.jobs import HOUR, Done, Handler, Job, JobKind, Nothing, Schedule, Verdict
 from safelight.library import repo as library
 
 _DAY_MS = 86_400_000

@@ -4,7 +4,7 @@ import os
 from typing import Any
 
 from safelight.classification.run import Classification, Running
-from safelight.infra.jobs import Backoff, Handler, JobKind
+from safelight.infra.queue.jobs import Backoff, Handler, JobKind
 
 RUN = JobKind(
     "classification.run",

@@ -6,7 +6,7 @@ from typing import Any
 from safelight.infra import activity
 from safelight.infra.activity import Entry
 from safelight.infra.db import Connection, Database
-from safelight.infra.jobs import Job
+from safelight.infra.queue.jobs import Job
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from safelight.infra.bus import Bus
 from safelight.infra.clock import Clock, iso
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Dead, Failure, Job, LeaseLost, Retry, Verdict
+from safelight.infra.queue.jobs import Dead, Failure, Job, LeaseLost, Retry, Verdict
 from safelight.library.search import words
 from safelight.objects.keys import object_key
 from safelight.objects.store import NoSuchObject, ObjectStore

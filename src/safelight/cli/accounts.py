@@ -25,7 +25,7 @@ from safelight.infra import logs
 from safelight.infra.clock import SystemClock, iso
 from safelight.infra.db import Database
 from safelight.infra.ids import RandomIds
-from safelight.infra.postgres import attached
+from safelight.infra.postgres.server import attached
 from safelight.objects.keys import InvalidOrganizationId, check_organization_id
 from safelight.settings import Settings, load
 

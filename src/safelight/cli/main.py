@@ -14,7 +14,7 @@ from safelight.cli import accounts
 from safelight.cli.serve import serve
 from safelight.cli.worker import worker
 from safelight.errors import ConfigurationError, InvalidRequest, SafelightError, Unavailable
-from safelight.infra.postgres import NoServer
+from safelight.infra.postgres.server import NoServer
 
 FAILED, USAGE, UNREACHABLE, REFUSED = 1, 2, 3, 4
 

@@ -20,7 +20,7 @@ from safelight.infra import failpoints, logs
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.ids import Ids
-from safelight.infra.postgres import EmbeddedPostgres
+from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
 

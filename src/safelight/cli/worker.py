@@ -7,7 +7,7 @@ import structlog
 import uvloop
 
 from safelight.cli.serve import DataDir, prepare
-from safelight.infra.postgres import join
+from safelight.infra.postgres.server import join
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
 

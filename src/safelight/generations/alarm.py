@@ -18,7 +18,7 @@ from safelight.generations.owner import Owner
 from safelight.generations.providers.base import Outcome, Provider, Trouble
 from safelight.generations.providers.registry import Providers
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Failure, Job, Retry, Verdict
+from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
 
 _ASKING_SECONDS = 5.0
 

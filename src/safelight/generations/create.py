@@ -18,8 +18,8 @@ from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
 from safelight.infra.ids import Ids
-from safelight.infra.jobs import DAY
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import DAY
+from safelight.infra.queue.queue import Queue
 
 _ROUTE = "POST /generations"
 _REMEMBERED_MS = DAY * 1000

@@ -25,7 +25,7 @@ from safelight.generations.owner import Owner
 from safelight.generations.providers.base import DRAWN, Order, Provider
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Job
+from safelight.infra.queue.jobs import Job
 from safelight.objects.records import PlainPut
 from safelight.objects.store import Facts, Landed, ObjectStore
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from safelight.generations.providers.registry import NAMES
-from safelight.infra.jobs import HOUR, Backoff, JobKind, Nothing, Schedule
+from safelight.infra.queue.jobs import HOUR, Backoff, JobKind, Nothing, Schedule
 
 MOST_AT_ONCE = 64  # a process's tasks of one provider; SAFELIGHT_GENERATION_CONCURRENCY is less
 

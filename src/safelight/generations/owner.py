@@ -25,8 +25,8 @@ from safelight.infra.activity import Entry
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Job, JobKind, LeaseLost
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import Job, JobKind, LeaseLost
+from safelight.infra.queue.queue import Queue
 
 OVER = "generations"  # of the bus; the detail is the id of a generation that has ended
 

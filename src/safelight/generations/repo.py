@@ -18,7 +18,7 @@ from safelight.generations.lifecycle import (
     TaskStatus,
 )
 from safelight.infra.db import Connection, Database
-from safelight.infra.jobs import Job
+from safelight.infra.queue.jobs import Job
 
 Db = Connection | Database
 

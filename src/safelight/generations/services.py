@@ -26,9 +26,9 @@ from safelight.generations.work import Work
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.ids import Ids
-from safelight.infra.jobs import Handler
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import Handler
+from safelight.infra.queue.queue import Queue
 from safelight.objects.store import ObjectStore
 from safelight.settings import Settings
 

@@ -12,7 +12,7 @@ from safelight.generations.keep import key_of
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import DAY
+from safelight.infra.queue.jobs import DAY
 from safelight.objects.store import ObjectStore
 
 ORPHAN_MS = DAY * 1000

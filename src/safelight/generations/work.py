@@ -43,8 +43,8 @@ from safelight.infra.activity import Entry
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.ids import Ids
-from safelight.infra.jobs import Done, Failure, Job, Verdict
 from safelight.infra.metrics import Metrics
+from safelight.infra.queue.jobs import Done, Failure, Job, Verdict
 
 _BUSY_SECONDS = 2.0
 _LEAST_SECONDS = 5.0

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safelight.errors import SafelightError
-from safelight.infra.postgres_account import Account, ensure_reach, first_out_of_reach
+from safelight.infra.postgres.account import Account, ensure_reach, first_out_of_reach
 
 _SOCKET_NAME = ".s.PGSQL.5432"
 _SOCKET_PATH_BYTES = 103  # Linux takes 107, macOS 103

@@ -6,7 +6,7 @@ The object's end, its event and the memory of what is still on its way are one t
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.queue import Queue
+from safelight.infra.queue.queue import Queue
 from safelight.ingest import repo
 from safelight.objects.jobs import DELIVER
 from safelight.objects.keys import object_key

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from safelight.infra.jobs import (
+from safelight.infra.queue.jobs import (
     HOUR,
     Backoff,
     Done,

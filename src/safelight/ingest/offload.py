@@ -20,9 +20,9 @@ from safelight.infra.activity import Entry
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Failure, Job, Retry, Verdict
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
+from safelight.infra.queue.queue import Queue
 from safelight.ingest import repo
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.lifecycle import Status, check

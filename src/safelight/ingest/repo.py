@@ -13,7 +13,7 @@ from safelight.infra import activity
 from safelight.infra.activity import Entry
 from safelight.infra.db import STATEMENT_LOST, Connection, Database
 from safelight.infra.ids import ImageId
-from safelight.infra.jobs import Job
+from safelight.infra.queue.jobs import Job
 from safelight.ingest.contract import DatabaseError, JobEnqueueError
 from safelight.ingest.lifecycle import Status
 from safelight.objects.repo import retake_or

@@ -18,7 +18,7 @@ from safelight.infra.bus import Bus
 from safelight.infra.clock import Clock, iso
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Job, LeaseLost, Verdict
+from safelight.infra.queue.jobs import Done, Job, LeaseLost, Verdict
 from safelight.library import repo
 from safelight.library.entry import BeatenBy, CreateFacts, Entry, Stamp, StoreNow
 from safelight.library.order import (

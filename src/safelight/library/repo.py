@@ -7,7 +7,7 @@ import asyncpg
 
 from safelight.infra import activity
 from safelight.infra.db import Connection, Database
-from safelight.infra.jobs import Job
+from safelight.infra.queue.jobs import Job
 from safelight.library.entry import Entry, RunState, Stamp, StoreNow, Tombstone
 
 

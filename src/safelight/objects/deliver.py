@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Job, Verdict
+from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.objects import repo
 from safelight.objects.events import Action, ObjectEvent
 

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from safelight.infra.jobs import (
+from safelight.infra.queue.jobs import (
     HOUR,
     MINUTE,
     Backoff,

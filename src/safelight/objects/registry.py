@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.ids import Ids
-from safelight.infra.jobs import JobKind, Nothing
 from safelight.infra.metrics import Metrics
+from safelight.infra.queue.jobs import JobKind, Nothing
 from safelight.objects.blobs import Blobs
 from safelight.objects.collect import Collect
 from safelight.objects.jobs import COLLECT, SCRUB, SETTLE, TIDY, Upkeep

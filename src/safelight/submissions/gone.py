@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Job, Verdict
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import Done, Job, Verdict
+from safelight.infra.queue.queue import Queue
 from safelight.objects.deliver import Delivery
 from safelight.objects.events import ObjectEvent
 from safelight.objects.keys import split_key

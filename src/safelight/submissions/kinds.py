@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Final
 
-from safelight.infra.jobs import Backoff, JobKind, Nothing
+from safelight.infra.queue.jobs import Backoff, JobKind, Nothing
 from safelight.submissions import repo
 
 # Later than any run that had begun before can still be storing something.

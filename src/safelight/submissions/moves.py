@@ -13,7 +13,7 @@ from safelight.infra.activity import Entry
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.queue import Queue
+from safelight.infra.queue.queue import Queue
 from safelight.submissions import budget, inflight, repo
 from safelight.submissions.findings import Rejection
 from safelight.submissions.kinds import PROCESS, RELEASE, RELEASE_AFTER_SECONDS, About

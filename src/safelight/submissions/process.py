@@ -17,7 +17,7 @@ import structlog
 from safelight.infra.activity import Entry
 from safelight.infra.db import AWAY, Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Failure, Job, LeaseLost, Verdict
+from safelight.infra.queue.jobs import Done, Failure, Job, LeaseLost, Verdict
 from safelight.submissions.findings import Fail, Finding, judge
 from safelight.submissions.kinds import About
 from safelight.submissions.lifecycle import State

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Job, Verdict
+from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.objects.store import NoSuchObject, ObjectStore
 from safelight.submissions import repo
 from safelight.submissions.kinds import About

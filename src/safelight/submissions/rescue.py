@@ -18,7 +18,7 @@ from safelight.infra.bus import Bus
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.queue import Queue
+from safelight.infra.queue.queue import Queue
 from safelight.submissions import budget, inflight, repo
 from safelight.submissions.failures import FailureClass
 from safelight.submissions.findings import Rejection

@@ -16,7 +16,7 @@ from safelight.infra.bus import Bus
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Job, LeaseLost
+from safelight.infra.queue.jobs import Job, LeaseLost
 from safelight.submissions import inflight, repo
 from safelight.submissions.failures import FailureClass, classify, in_words
 from safelight.submissions.findings import Finding, Rejection

@@ -11,8 +11,8 @@ from safelight.infra.bus import Bus
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.ids import Ids
-from safelight.infra.jobs import Handler
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import Handler
+from safelight.infra.queue.queue import Queue
 from safelight.objects.store import ObjectStore
 from safelight.sandbox.facts import Bounds
 from safelight.sandbox.limits import Limits

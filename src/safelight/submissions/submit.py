@@ -10,7 +10,7 @@ from safelight.infra.clock import Clock
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.ids import Ids
-from safelight.infra.queue import Queue
+from safelight.infra.queue.queue import Queue
 from safelight.submissions import repo
 from safelight.submissions.kinds import PROCESS, About
 from safelight.submissions.lifecycle import State

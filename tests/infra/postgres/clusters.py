@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from safelight.infra.postgres import EmbeddedPostgres
+from safelight.infra.postgres.server import EmbeddedPostgres
 
 ROOT = os.geteuid() == 0  # PostgreSQL then runs as another user
 LIFE = Path(__file__).with_name("life.py")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from infra.postgres.clusters import Beginner, Life, Starter, execute, until
-from safelight.infra.postgres import EmbeddedPostgres
+from safelight.infra.postgres.server import EmbeddedPostgres
 
 
 @pytest.fixture

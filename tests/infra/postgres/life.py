@@ -14,7 +14,7 @@ from typing import Any
 
 from safelight.errors import SafelightError
 from safelight.infra.failpoints import arm
-from safelight.infra.postgres import EmbeddedPostgres, attached
+from safelight.infra.postgres.server import EmbeddedPostgres, attached
 
 
 def say(**words: Any) -> None:

@@ -23,15 +23,15 @@ from infra.postgres.clusters import (
     value,
 )
 from safelight.infra.failpoints import EXIT_CODE
-from safelight.infra.postgres import (
+from safelight.infra.postgres.account import Account, account_for, launch
+from safelight.infra.postgres.cluster import answering_postmaster, orphans, until_alone
+from safelight.infra.postgres.server import (
     EmbeddedPostgres,
     NoServer,
     PostgresStillRunning,
     join,
     next_wait,
 )
-from safelight.infra.postgres_account import Account, account_for, launch
-from safelight.infra.postgres_cluster import answering_postmaster, orphans, until_alone
 
 
 async def test_it_ends_with_a_killed_parent(

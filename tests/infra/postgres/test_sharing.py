@@ -9,7 +9,8 @@ import pytest
 
 from infra.postgres.clusters import ROOT, Beginner, Life, Starter, cluster_of, execute, kept, mode
 from safelight.infra.failpoints import EXIT_CODE
-from safelight.infra.postgres import (
+from safelight.infra.postgres.binaries import find_binaries
+from safelight.infra.postgres.server import (
     DataDirectoryHeld,
     DataDirectoryUnusable,
     EmbeddedPostgres,
@@ -20,7 +21,6 @@ from safelight.infra.postgres import (
     attached,
     join,
 )
-from safelight.infra.postgres_binaries import find_binaries
 
 
 async def test_a_second_start_is_refused_and_names_the_first(

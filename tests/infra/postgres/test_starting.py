@@ -19,12 +19,12 @@ from infra.postgres.clusters import (
     mode,
     value,
 )
-from safelight.infra.postgres import (
+from safelight.infra.postgres.binaries import find_binaries
+from safelight.infra.postgres.server import (
     EmbeddedPostgres,
     NoServer,
     PostgresFailed,
 )
-from safelight.infra.postgres_binaries import find_binaries
 
 
 async def test_first_start_makes_a_private_cluster(place: Path, starter: Starter) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 from safelight.infra.bus import Bus
 from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.jobs import (
+from safelight.infra.queue.jobs import (
     Backoff,
     Done,
     Handler,
@@ -27,8 +27,8 @@ from safelight.infra.jobs import (
     Schedule,
     Verdict,
 )
-from safelight.infra.queue import Queue
-from safelight.infra.queue_worker import Worker
+from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.worker import Worker
 
 _owners = count(1)
 NEVER = 30.0  # a poll so rare that only a wake-up can explain a start

@@ -10,9 +10,18 @@ from dataclasses import dataclass
 from safelight.infra.bus import Bus
 from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.jobs import Backoff, Done, Handler, Job, JobKind, Nothing, Schedule, Verdict
-from safelight.infra.queue import Queue
-from safelight.infra.queue_worker import Worker
+from safelight.infra.queue.jobs import (
+    Backoff,
+    Done,
+    Handler,
+    Job,
+    JobKind,
+    Nothing,
+    Schedule,
+    Verdict,
+)
+from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.worker import Worker
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from infra.queue.crew import Number, a_kind
-from safelight.infra import queue_repo
 from safelight.infra.db import Connection, prepare
-from safelight.infra.jobs import Again, Backoff, Failure, Job, JobId
-from safelight.infra.queue_slots import Opening
+from safelight.infra.queue import repo as queue_repo
+from safelight.infra.queue.jobs import Again, Backoff, Failure, Job, JobId
+from safelight.infra.queue.slots import Opening
 
 ATTEMPTS = 3
 KIND = a_kind(retry=Backoff(attempts=ATTEMPTS))

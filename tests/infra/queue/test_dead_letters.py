@@ -18,11 +18,12 @@ from infra.queue.crew import (
     until,
 )
 from safelight.errors import Conflict, NotFound
-from safelight.infra import activity, queue_repo
+from safelight.infra import activity
 from safelight.infra.activity import Entry
 from safelight.infra.db import Connection, Database
-from safelight.infra.dead_letters import DeadLetter, NotDead, TwinAlive
-from safelight.infra.jobs import Backoff, Dead, Done, Failure, Job, Verdict
+from safelight.infra.queue import repo as queue_repo
+from safelight.infra.queue.dead_letters import DeadLetter, NotDead, TwinAlive
+from safelight.infra.queue.jobs import Backoff, Dead, Done, Failure, Job, Verdict
 
 KIND = a_kind(retry=Backoff(attempts=2, first=0.02), subject=lambda payload: f"image:{payload.n}")
 ACTOR = {"type": "user", "name": "ann"}

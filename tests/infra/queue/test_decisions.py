@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infra.queue.crew import Number, a_kind, succeed
 from safelight.errors import ConfigurationError, Forbidden
-from safelight.infra.jobs import (
+from safelight.infra.queue.jobs import (
     Again,
     Backoff,
     Dead,
@@ -29,7 +29,7 @@ from safelight.infra.jobs import (
     outcome,
     outcome_of,
 )
-from safelight.infra.queue_slots import Opening, Slots
+from safelight.infra.queue.slots import Opening, Slots
 
 KIND = a_kind(retry=Backoff(attempts=3, first=1.0, cap=8.0))
 ERROR = Failure("X", "y")

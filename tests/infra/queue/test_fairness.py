@@ -15,10 +15,10 @@ from infra.queue.crew import (
     rows,
     until,
 )
-from safelight.infra import queue_repo
 from safelight.infra.db import Database
-from safelight.infra.jobs import Done, Handler, Job, Verdict
-from safelight.infra.queue_slots import Opening, Slots
+from safelight.infra.queue import repo as queue_repo
+from safelight.infra.queue.jobs import Done, Handler, Job, Verdict
+from safelight.infra.queue.slots import Opening, Slots
 
 
 async def enqueue(

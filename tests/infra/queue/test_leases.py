@@ -22,11 +22,11 @@ from infra.queue.crew import (
     rows,
     until,
 )
-from safelight.infra import queue_repo
 from safelight.infra.db import Database
-from safelight.infra.jobs import Again, Done, Failure, Job, JobId, Verdict
-from safelight.infra.queue_ledger import Ledger
-from safelight.infra.queue_slots import Opening
+from safelight.infra.queue import repo as queue_repo
+from safelight.infra.queue.jobs import Again, Done, Failure, Job, JobId, Verdict
+from safelight.infra.queue.ledger import Ledger
+from safelight.infra.queue.slots import Opening
 
 LEASE = 1.0
 

@@ -20,9 +20,9 @@ from infra.queue.crew import (
     until,
 )
 from safelight.infra.db import Database
-from safelight.infra.jobs import Backoff, Done, Job, Verdict
 from safelight.infra.migrate import migrate
-from safelight.infra.postgres import EmbeddedPostgres
+from safelight.infra.postgres.server import EmbeddedPostgres
+from safelight.infra.queue.jobs import Backoff, Done, Job, Verdict
 
 THE_WORKERS = r"query ~ '^SELECT \* FROM job_(claim|tend)'"  # its last statements
 TOUGH = a_kind(limit=16, retry=Backoff(attempts=20, first=0.05, cap=0.2))

@@ -17,8 +17,8 @@ from infra.queue.crew import (
     until,
 )
 from safelight.infra.db import Database
-from safelight.infra.jobs import Done, Handler, Job, Verdict
-from safelight.infra.queue_worker import Worker
+from safelight.infra.queue.jobs import Done, Handler, Job, Verdict
+from safelight.infra.queue.worker import Worker
 
 
 async def sleep_long(_: Job[Number]) -> Verdict:

@@ -6,8 +6,8 @@ from safelight.generations.kinds import DELIVER, Delivering
 from safelight.generations.providers.base import Order
 from safelight.generations.tokens import WebhookAddresses
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Done, Failure, Job, Retry, Verdict
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
+from safelight.infra.queue.queue import Queue
 
 if TYPE_CHECKING:
     import httpx

@@ -8,8 +8,8 @@ import structlog
 from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Dead, Done, Failure, Job, JobKind, Verdict
-from safelight.infra.queue import Queue
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobKind, Verdict
+from safelight.infra.queue.queue import Queue
 from safelight.objects.jobs import DELIVER
 from safelight.objects.notifications import repo
 from safelight.objects.notifications.normalise import normalise

@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 import asyncpg
 
 from safelight.errors import Conflict, NotFound, SafelightError
-from safelight.infra import activity, kv, queue_repo
+from safelight.infra import activity, kv
 from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import DAY, TOPIC, Failure, Handler, Job, JobId, JobKind
-from safelight.infra.queue_repo import DeadRow
+from safelight.infra.queue import repo
+from safelight.infra.queue.jobs import DAY, TOPIC, Failure, Handler, Job, JobId, JobKind
+from safelight.infra.queue.repo import DeadRow
 
 P = TypeVar("P")
 
@@ -70,14 +71,14 @@ class DeadLetters:
     ) -> list[DeadLetter]:
         """Latest death first; one more than `limit` tells that there are more. `before` is the
         `cursor` of the last one seen."""
-        rows = await queue_repo.dead_letters(self._db, organization, kind, before, limit + 1)
+        rows = await repo.dead_letters(self._db, organization, kind, before, limit + 1)
         return [self._letter(row) for row in rows]
 
     async def bury(self, handler: Handler[P], job: Job[P], failure: Failure) -> bool:
         """Its state, its hook and its history, or nothing. False: no longer the caller's."""
         async with self._db.transaction() as connection:
             await reach("queue.bury")
-            if not await queue_repo.bury(connection, job, failure):
+            if not await repo.bury(connection, job, failure):
                 return False
             told = await handler.on_dead(connection, job, failure) if handler.on_dead else ()
             facts = {"attempt": job.attempt, "error": failure.to_json()}
@@ -94,7 +95,7 @@ class DeadLetters:
         async with self._db.transaction() as connection:
             await reach("queue.redrive")
             try:
-                row = await queue_repo.redrive(connection, job_id, organization)
+                row = await repo.redrive(connection, job_id, organization)
             except asyncpg.UniqueViolationError as error:
                 raise TwinAlive from error
             if row is None:
@@ -111,7 +112,7 @@ class DeadLetters:
         _refuse_impossible(job_id)
         async with self._db.transaction() as connection:
             await reach("queue.discard")
-            row = await queue_repo.discard(connection, job_id, organization)
+            row = await repo.discard(connection, job_id, organization)
             if row is None:
                 raise await self._refusal(connection, job_id, organization)
             await self._record_verb(connection, "job_discarded", job_id, row, actor)
@@ -124,7 +125,7 @@ class DeadLetters:
     async def _refusal(
         self, connection: Connection, job_id: int, organization: str | None
     ) -> SafelightError:
-        if await queue_repo.is_there(connection, job_id, organization):
+        if await repo.is_there(connection, job_id, organization):
             return NotDead()
         owner = await kv.get(connection, _redriven(job_id), now=self._clock.now_ms())
         known = owner is not None and organization in {None, owner}

@@ -18,8 +18,8 @@ import structlog
 
 from safelight.infra.data_directory import make_private
 from safelight.infra.failpoints import hit
-from safelight.infra.postgres_account import PostgresFailed, launch
-from safelight.infra.postgres_cluster import Tools, read_pid_file, until_alone
+from safelight.infra.postgres.account import PostgresFailed, launch
+from safelight.infra.postgres.cluster import Tools, read_pid_file, until_alone
 
 _SETTINGS = {
     "listen_addresses": "",

@@ -24,10 +24,10 @@ from typing import Any
 
 import structlog
 
-from safelight.infra import queue_repo
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import (
+from safelight.infra.queue import repo
+from safelight.infra.queue.jobs import (
     TIMETABLE,
     TOPIC,
     WORKER_DIED,
@@ -42,10 +42,10 @@ from safelight.infra.jobs import (
     matched,
     outcome_of,
 )
-from safelight.infra.queue import Queue
-from safelight.infra.queue_ledger import Ledger
-from safelight.infra.queue_slots import Opening, Slots
-from safelight.infra.watchdog import LoopWatchdog
+from safelight.infra.queue.ledger import Ledger
+from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.slots import Opening, Slots
+from safelight.infra.queue.watchdog import LoopWatchdog
 
 _POLL_SECONDS = 1.0
 _SHORTEST_WAIT = 0.02  # for what is due but locked by somebody else
@@ -84,7 +84,7 @@ class Worker:
 
     async def start(self) -> None:
         queue = self._queue
-        await queue_repo.declare(queue.db, self._schedules, queue.node)
+        await repo.declare(queue.db, self._schedules, queue.node)
         self._db = await Database.open(queue.db.url, pool_size=_CONNECTIONS)
         self._ledger = Ledger(self._db, queue.dead_letters, self._handlers, queue.lease)
         self._unsubscribe = queue.bus.subscribe(TOPIC, self._hear, resync=self._look_at_everything)
@@ -156,7 +156,7 @@ class Worker:
         names = [schedule.name(self._queue.node) for schedule in self._schedules]
         kinds = list(self._handlers)
         self._due = time.monotonic() + self._poll  # news during the statement moves it closer again
-        ready, wait = await queue_repo.tend(self._db, kinds, self._queue.node, names)
+        ready, wait = await repo.tend(self._db, kinds, self._queue.node, names)
         self._slots.want(ready)
         if wait is not None:
             wait = max(wait + _TIMER_SLACK, _SHORTEST_WAIT)
@@ -169,7 +169,7 @@ class Worker:
         queue = self._queue
         try:
             await reach("queue.claim")
-            rows = await queue_repo.claim(self._db, openings, queue.node, queue.owner, queue.lease)
+            rows = await repo.claim(self._db, openings, queue.node, queue.owner, queue.lease)
         except BaseException:
             self._slots.want(opening.kind for opening in openings)
             raise
@@ -203,7 +203,7 @@ class Worker:
                 await self._cancel_running()
                 await self._ledger.settle()
                 await reach("queue.give_back")
-                await queue_repo.give_back_all(self._db, self._queue.owner)
+                await repo.give_back_all(self._db, self._queue.owner)
                 self._queue.bus.announce(TOPIC, TIMETABLE)
                 await self._ledger.count()
                 await self._db.close()

@@ -21,14 +21,14 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from safelight.infra import queue_repo
 from safelight.infra.bus import Bus
 from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
-from safelight.infra.dead_letters import DeadLetters
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import TIMETABLE, TOPIC, Job, JobId, JobKind, by_name
-from safelight.infra.queue_repo import HourCount, KindStatus
+from safelight.infra.queue import repo
+from safelight.infra.queue.dead_letters import DeadLetters
+from safelight.infra.queue.jobs import TIMETABLE, TOPIC, Job, JobId, JobKind, by_name
+from safelight.infra.queue.repo import HourCount, KindStatus
 
 P = TypeVar("P")
 
@@ -79,7 +79,7 @@ class Queue:
         """None: a living job has the key. Inside a transaction, call `wake` (or, with a lessee,
         `hand_over`) after the commit."""
         await reach("queue.enqueue")
-        job_id = await queue_repo.enqueue(
+        job_id = await repo.enqueue(
             connection, kind.name, organization or "", kind.dump(payload), key, node, priority,
             run_at, run_in, lessee, self.lease,
         )  # fmt: skip
@@ -133,7 +133,7 @@ class Queue:
     ) -> bool:
         """Takes a waiting job away. A `running` one goes on, but the fence refuses its end."""
         await reach("queue.cancel")
-        return await queue_repo.cancel(connection, kind.name, key, running=running) is not None
+        return await repo.cancel(connection, kind.name, key, running=running) is not None
 
     async def reschedule(
         self,
@@ -147,7 +147,7 @@ class Queue:
         """Moves a waiting job; false if it runs already or is gone. Inside a transaction, call
         `wake` after the commit."""
         await reach("queue.reschedule")
-        moved = await queue_repo.reschedule(connection, kind.name, key, run_at, run_in)
+        moved = await repo.reschedule(connection, kind.name, key, run_at, run_in)
         if _committed(connection):
             self.wake()
         return moved is not None
@@ -156,13 +156,13 @@ class Queue:
 
     async def status(self) -> list[KindStatus]:
         """Every kind, also those without a job."""
-        found = {row.name: row for row in await queue_repo.status(self.db)}
+        found = {row.name: row for row in await repo.status(self.db)}
         names = sorted(self.kinds.keys() | found.keys())
         return [found.get(name, KindStatus(name)) for name in names]
 
     async def throughput(self, hours: int = 24) -> list[HourCount]:
         """The present hour last; hours without work are there too."""
-        return await queue_repo.throughput(self.db, hours)
+        return await repo.throughput(self.db, hours)
 
 
 def _committed(connection: Connection | Database) -> bool:

@@ -12,11 +12,11 @@ from typing import Any
 
 import structlog
 
-from safelight.infra import queue_repo
 from safelight.infra.db import AWAY, Database
-from safelight.infra.dead_letters import DeadLetters
 from safelight.infra.failpoints import reach
-from safelight.infra.jobs import Again, Dead, Failure, Handler, Job, JobId, Lost, Outcome
+from safelight.infra.queue import repo
+from safelight.infra.queue.dead_letters import DeadLetters
+from safelight.infra.queue.jobs import Again, Dead, Failure, Handler, Job, JobId, Lost, Outcome
 
 log = structlog.get_logger()
 
@@ -65,7 +65,7 @@ class Ledger:
             await reach("queue.finish")
             finished = list(self._done)
             with self._letting_go(finished):
-                accepted = await queue_repo.finish(self._db, finished)
+                accepted = await repo.finish(self._db, finished)
                 for job in finished:
                     self._written(job, accepted, "processed")
             del self._done[: len(finished)]
@@ -73,7 +73,7 @@ class Ledger:
             await reach("queue.put_back")
             returned = list(self._again)
             with self._letting_go([job for job, _ in returned]):
-                accepted = await queue_repo.put_back(self._db, returned)
+                accepted = await repo.put_back(self._db, returned)
                 for job, again in returned:
                     self._put_back(job, again, accepted)
             del self._again[: len(returned)]
@@ -86,7 +86,7 @@ class Ledger:
     async def renew(self) -> None:
         if self._held:
             await reach("queue.renew")
-            await queue_repo.renew(self._db, list(self._held.values()), self._lease)
+            await repo.renew(self._db, list(self._held.values()), self._lease)
 
     async def count(self) -> None:
         """Writes how many ended how since the last time."""
@@ -94,9 +94,7 @@ class Ledger:
         if not counts:
             return
         try:
-            await queue_repo.count(
-                self._db, counts["processed"], counts["failed"], counts["retried"]
-            )
+            await repo.count(self._db, counts["processed"], counts["failed"], counts["retried"])
         except BaseException:
             self._counts += counts
             raise

@@ -40,9 +40,9 @@ from safelight.infra.data_directory import (
 )
 from safelight.infra.failpoints import hit
 from safelight.infra.ids import Ids, RandomIds
-from safelight.infra.postgres_account import Account, OutOfReach, PostgresFailed, account_for
-from safelight.infra.postgres_binaries import find_binaries, within_reach
-from safelight.infra.postgres_cluster import (
+from safelight.infra.postgres.account import Account, OutOfReach, PostgresFailed, account_for
+from safelight.infra.postgres.binaries import find_binaries, within_reach
+from safelight.infra.postgres.cluster import (
     DATABASE,
     ROLE,
     PostgresStillRunning,
@@ -52,7 +52,7 @@ from safelight.infra.postgres_cluster import (
     ensure_password,
     until_alone,
 )
-from safelight.infra.postgres_process import Postmaster, settings_for
+from safelight.infra.postgres.process import Postmaster, settings_for
 
 __all__ = [
     "DataDirectoryHeld",

@@ -24,8 +24,8 @@ from pathlib import Path
 from safelight.infra.data_directory import DataDirectory, sync_directory, write_private
 from safelight.infra.failpoints import hit
 from safelight.infra.ids import Ids
-from safelight.infra.postgres_account import Account, PostgresFailed, run
-from safelight.infra.postgres_binaries import Binaries, major_version
+from safelight.infra.postgres.account import Account, PostgresFailed, run
+from safelight.infra.postgres.binaries import Binaries, major_version
 
 ROLE = DATABASE = "safelight"
 _RULES = "local all all scram-sha-256\nlocal replication all scram-sha-256\n"

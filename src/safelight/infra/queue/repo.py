@@ -9,8 +9,8 @@ from typing import Any
 import asyncpg
 
 from safelight.infra.db import Connection, Database
-from safelight.infra.jobs import Again, Failure, Job, Schedule
-from safelight.infra.queue_slots import Opening
+from safelight.infra.queue.jobs import Again, Failure, Job, Schedule
+from safelight.infra.queue.slots import Opening
 
 Db = Connection | Database
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safelight.infra.failpoints import hit
-from safelight.infra.postgres_account import (
+from safelight.infra.postgres.account import (
     Account,
     OutOfReach,
     PostgresFailed,
