@@ -22,11 +22,12 @@ import uvloop
 from bench.measure import Table, cpu_seconds, median, percentile, tree
 from safelight.infra import logs
 from safelight.infra.bus import Bus
-from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
+from safelight.infra.injected import SystemClock
 from safelight.infra.migrate import migrate
 from safelight.infra.postgres.server import EmbeddedPostgres
-from safelight.infra.queue.jobs import Handler, Job, JobKind, Verdict
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Job, JobKind, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 

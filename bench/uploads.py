@@ -27,9 +27,8 @@ from safelight.accounts.first_start import first_start
 from safelight.app import create_app
 from safelight.http.middleware import Frame
 from safelight.infra import logs
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids, RandomIds
+from safelight.infra.injected import Clock, Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.ingest.directory import Incoming, IngestDirectory

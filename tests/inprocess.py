@@ -15,9 +15,8 @@ from harness import TOKEN
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
 from safelight.http.registry import Registry
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 from safelight.settings import load
 from safelight.wiring import open_services
 

@@ -14,7 +14,7 @@ from safelight.generations.webhooks.routes import router as webhooks
 from safelight.http import errors
 from safelight.http.middleware import Frame
 from safelight.http.registry import Registry
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Ids
 from safelight.infra.metrics import Metrics
 from safelight.ingest.contract import DatabaseError
 from safelight.ingest.routes import router as ingest

@@ -12,7 +12,8 @@ from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
 from safelight.classification.run import Classification
 from safelight.generations import kinds as generations
-from safelight.infra.queue.jobs import Handler, JobKind, Schedule
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.ingest import jobs as ingest
 from safelight.ingest.offload import Offload
 from safelight.ingest.sweep import Sweep

@@ -13,27 +13,34 @@ from safelight.accounts.first_start import secret_key
 from safelight.accounts.services import account_services
 from safelight.admin.engine import Engine
 from safelight.admin.upkeep import Upkeep
+from safelight.approvals import lifecycle as approvals_lifecycle
+from safelight.classification import base as classification_base
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
+from safelight.generations import lifecycle as generations_lifecycle
 from safelight.generations.services import Generations, open_generations
 from safelight.http.paging import Cursors
 from safelight.http.registry import Registry
+from safelight.infra.activity import Units
+from safelight.infra.base import Base
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock, SystemClock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids, RandomIds
+from safelight.infra.history import Messages
+from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
+from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.accept import Ingest
-from safelight.ingest.deletion import Deletion
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.offload import Offload
 from safelight.ingest.receive import Limits
 from safelight.ingest.sweep import Sweep
+from safelight.library import entry as library_entry
+from safelight.library.deletion import Deletion
 from safelight.library.project import Projection
 from safelight.live.hub import Hub
 from safelight.objects.deliver import Deliver
@@ -43,13 +50,23 @@ from safelight.objects.store import ObjectStore
 from safelight.reactions import KINDS, handlers, reactions, schedules
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
+from safelight.submissions import lifecycle as submissions_lifecycle
 from safelight.submissions import services as submissions
 from safelight.web.assets import Assets
 from safelight.web.rendering import Pages
 
+MESSAGES = Messages(
+    ingest_lifecycle.MESSAGES,
+    library_entry.MESSAGES,
+    classification_base.MESSAGES,
+    approvals_lifecycle.MESSAGES,
+    generations_lifecycle.MESSAGES,
+    submissions_lifecycle.MESSAGES,
+)
+
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class Opening:
     """What everything else stands on."""
 
     settings: Settings
@@ -59,10 +76,18 @@ class Base:
     db: Database
     bus: Bus
     queue: Queue
+    units: Units
     directory: IngestDirectory
     opened: Opened
     secret: str
     address: Callable[[], str]
+
+    @property
+    def base(self) -> Base:
+        return Base(
+            self.settings, self.clock, self.ids, self.metrics, self.db, self.bus, self.queue,
+            self.units,
+        )  # fmt: skip
 
     @property
     def store(self) -> ObjectStore:
@@ -99,7 +124,7 @@ async def open_services(
 
 async def _open_base(
     stack: AsyncExitStack, settings: Settings, database_url: str, address: Callable[[], str]
-) -> Base:
+) -> Opening:
     clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
     await migrate(database_url)
     db = await Database.open(database_url, pool_size=settings.database_pool_size)
@@ -114,10 +139,13 @@ async def _open_base(
     await bus.start()
     stack.push_async_callback(bus.stop)
     queue = Queue(db, bus, clock, owner=process, node=directory.node, kinds=KINDS)
-    return Base(settings, clock, ids, metrics, db, bus, queue, directory, opened, secret, address)
+    units = Units(db, bus, clock)
+    return Opening(
+        settings, clock, ids, metrics, db, bus, queue, units, directory, opened, secret, address
+    )
 
 
-def _open_features(stack: AsyncExitStack, base: Base) -> Features:
+def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
     settings, db, clock = base.settings, base.db, base.clock
     front = submissions.front(_submissions_ground(base))
     generations = open_generations(
@@ -133,20 +161,18 @@ def _open_features(stack: AsyncExitStack, base: Base) -> Features:
     )
 
 
-async def _start_worker(stack: AsyncExitStack, base: Base, features: Features) -> Worker:
+async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features) -> Worker:
     db, queue, clock, store = base.db, base.queue, base.clock, base.store
-    projection = Projection(
-        db, store, clock, base.bus, lambda: queue.wake(RUN), telling=base.opened.telling
-    )
+    projection = Projection(base.units, store, lambda: queue.wake(RUN), telling=base.opened.telling)
     front = features.submissions
-    deliver = Deliver(db, clock, reactions(projection, front.gone))
+    deliver = Deliver(base.units, reactions(projection, front.gone))
     offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
     classifier = build_classifier(base.settings, clock)
     stack.push_async_callback(classifier.close)
     sandbox = Sandbox(submissions.limits(base.settings))
     stack.push_async_callback(sandbox.close)
     tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
-    classify = Classification(db, store, classifier, clock, base.bus, sandbox)
+    classify = Classification(base.units, store, classifier, sandbox)
     everything = (
         *handlers(
             offload, features.sweep, deliver, base.opened, features.intake, classify,
@@ -161,7 +187,7 @@ async def _start_worker(stack: AsyncExitStack, base: Base, features: Features) -
     return worker
 
 
-def _registry(stack: AsyncExitStack, base: Base, features: Features, engine: Engine) -> Registry:
+def _registry(stack: AsyncExitStack, base: Opening, features: Features, engine: Engine) -> Registry:
     db, clock, ids, queue = base.db, base.clock, base.ids, base.queue
 
     def announce(organization: str) -> None:
@@ -170,10 +196,10 @@ def _registry(stack: AsyncExitStack, base: Base, features: Features, engine: Eng
 
     ingest = Ingest(db, base.directory, _limits(base.settings), clock, ids, base.metrics, announce)
     stack.callback(ingest.close)
-    hub = Hub(db, base.bus)
+    hub = Hub(db, base.bus, MESSAGES)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest,
+        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest, MESSAGES,
         Cursors(base.secret), Deletion(base.store, queue, clock), features.intake, Pages(Assets()),
         *account_services(db, clock, ids, base.secret),
         *features.generations.services,
@@ -185,7 +211,7 @@ def _registry(stack: AsyncExitStack, base: Base, features: Features, engine: Eng
     return registry
 
 
-def _submissions_ground(base: Base) -> submissions.Ground:
+def _submissions_ground(base: Opening) -> submissions.Ground:
     return submissions.Ground(
         base.settings, base.db, base.bus, base.queue, base.clock, base.ids, base.store
     )

@@ -29,9 +29,8 @@ from safelight.errors import (
     SafelightError,
     Unavailable,
 )
-from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.postgres.server import NoServer
 from safelight.settings import load
 

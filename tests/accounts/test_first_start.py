@@ -12,7 +12,7 @@ from safelight.accounts.first_start import first_start, secret_key
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import RandomIds
 from safelight.settings import Settings, load
 
 TOKEN = "slt_" + "b" * 32

@@ -21,9 +21,8 @@ from safelight.accounts.tokens import Tokens
 from safelight.http import errors
 from safelight.http.paging import Cursors
 from safelight.http.registry import Registry
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids, RandomIds
+from safelight.infra.injected import Clock, Ids, RandomIds
 from safelight.settings import Settings, load
 from safelight.web.assets import Assets
 from safelight.web.pages.errors import render_error_page

@@ -2,8 +2,8 @@
 
 from safelight.admin.upkeep import Upkeep
 from safelight.infra import activity, kv
-from safelight.infra.activity import Entry
 from safelight.infra.db import Database
+from safelight.infra.history import Line
 
 DAY = 86_400_000
 NOW = 100 * DAY
@@ -23,7 +23,7 @@ async def test_what_goes_and_what_stays(database: Database) -> None:
     seqs = []
     for at in (NOW - 31 * DAY, NOW - 29 * DAY):
         async with database.transaction() as connection:
-            seqs.append(await activity.append(connection, "acme", at, Entry("image:1", "x")))
+            seqs.append(await activity.append(connection, "acme", at, Line("image:1", "x")))
     for name, buried in (("old", NOW - 31 * DAY), ("new", NOW - 29 * DAY)):
         await database.execute(
             "INSERT INTO tombstones VALUES ('acme', $1, 0, NULL, 'safelight', $2)", name, buried

@@ -11,9 +11,9 @@ from safelight.accounts.access import Role
 from safelight.approvals.repo import Approval, Subject
 from safelight.approvals.routes import router
 from safelight.approvals.workflow import Approvals, Question
-from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
 from safelight.infra.db import Connection
+from safelight.infra.history import Line
 
 ORG = "acme"
 ADA = {"type": "user", "name": "ada"}
@@ -32,12 +32,12 @@ class Thing:
 
     async def decided(
         self, connection: Connection, approval: Approval, _: dict[str, str]
-    ) -> Sequence[Entry]:
+    ) -> Sequence[Line]:
         assert connection.is_in_transaction()
         if self.trouble:
             raise self.trouble
         self.heard.append((approval.id, approval.status))
-        return [Entry("thing:1", "thing_decided", {"status": approval.status})]
+        return [Line("thing:1", "thing_decided", {"status": approval.status})]
 
 
 @dataclass

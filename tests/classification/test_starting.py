@@ -17,7 +17,7 @@ from safelight.settings import load
 BUILD = """
 import sys
 from safelight.classification.classifiers import build
-from safelight.infra.clock import SystemClock
+from safelight.infra.injected import SystemClock
 from safelight.settings import load
 build(load({"classifier": sys.argv[1], "workers_ai_url": "http://a", "onnx_model": "b"}), SystemClock())
 print(*(name for name in ("numpy", "PIL", "onnxruntime", "httpx", "torch") if name in sys.modules))

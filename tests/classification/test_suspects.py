@@ -12,8 +12,9 @@ from inprocess import Application, application
 from safelight.classification.base import Prediction, Undecodable
 from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
+from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
-from safelight.infra.clock import SystemClock
+from safelight.infra.injected import SystemClock
 from safelight.infra.queue.jobs import Dead, Job, JobId, LeaseLost
 from safelight.objects.store import Facts, ObjectStore
 from safelight.sandbox.sandbox import Sandbox
@@ -73,7 +74,8 @@ def attempt(number: int) -> "Job[object]":
 def run(app: Application, classifier: Seeing, sandbox: Sandbox) -> Classification:
     registry = app.registry
     store = registry.get(ObjectStore)
-    return Classification(app.db, store, classifier, SystemClock(), registry.get(Bus), sandbox)
+    units = Units(app.db, registry.get(Bus), SystemClock())
+    return Classification(units, store, classifier, sandbox)
 
 
 async def test_only_a_suspect_is_redrawn(app: Application, sandbox: Sandbox) -> None:

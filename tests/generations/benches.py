@@ -10,7 +10,7 @@ from emulators.runware import KEY, Plan, Runware, runware
 from safelight.generations.lifecycle import Kind
 from safelight.generations.providers.base import Ground, Order, Provider
 from safelight.generations.providers.registry import BUILDERS
-from safelight.infra.clock import SystemClock
+from safelight.infra.injected import SystemClock
 from safelight.settings import load
 
 WEBHOOK = "http://127.0.0.1:9/webhooks/x?generation_id=g&token=t&task=a"

@@ -133,7 +133,7 @@ async def test_a_wrong_key_is_a_refusal() -> None:
 
 def test_without_a_key_it_is_not_offered() -> None:
     from safelight.generations.providers.base import Ground
-    from safelight.infra.clock import SystemClock
+    from safelight.infra.injected import SystemClock
     from safelight.settings import load
 
     async def deliver(order: Order, outcome: str, delay: float) -> None:
@@ -184,7 +184,7 @@ def _offline() -> list[Any]:
     from safelight.generations.providers.replicate import Replicate
     from safelight.generations.providers.runware import Runware
     from safelight.generations.providers.wire import Wire
-    from safelight.infra.clock import SystemClock
+    from safelight.infra.injected import SystemClock
 
     clock = SystemClock()
     return [

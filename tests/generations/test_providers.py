@@ -24,7 +24,7 @@ from safelight.generations.providers.runware import answer_of
 from safelight.generations.providers.runware_replies import errors_of, reports_of
 from safelight.generations.providers.signatures import is_usable, sign, verify
 from safelight.generations.providers.wire import Reply, seconds_of
-from safelight.infra.clock import SystemClock
+from safelight.infra.injected import SystemClock
 
 NOW = 1_700_000_000_000
 SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()

@@ -34,9 +34,8 @@ from safelight.http.middleware import Frame
 from safelight.http.paging import Cursors
 from safelight.http.registry import Registry
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock, SystemClock
 from safelight.infra.db import Database
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import Clock, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker

@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from objects.stores import Local, Watch, digest
-from safelight.infra.activity import Entry
+from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.ids import ImageId, RandomIds
+from safelight.infra.history import Line
+from safelight.infra.injected import ImageId, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Job, JobId, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.ingest import jobs, repo
-from safelight.ingest.deletion import Deletion
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.offload import Offload, Offloading
 from safelight.ingest.repo import Image
 from safelight.ingest.sweep import Sweep
+from safelight.library.deletion import Deletion
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
@@ -53,7 +54,9 @@ class Yard:
             self.db, self.bus, self.clock, owner=self.ids.short("yard"), node=self.directory.node,
             kinds=kinds, lease=self.lease,
         )  # fmt: skip
-        self.deliver = Deliver(self.db, self.clock, {Action.CREATED: (), Action.DELETED: ()})
+        self.deliver = Deliver(
+            Units(self.db, self.bus, self.clock), {Action.CREATED: (), Action.DELETED: ()}
+        )
         self.offload = Offload(
             self.db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
         )
@@ -96,7 +99,7 @@ class Yard:
             created_at=at, updated_at=at,
         )  # fmt: skip
         async with self.db.connection() as connection:
-            await repo.record(connection, image, self.directory.node, [Entry("test", "received")])
+            await repo.record(connection, image, self.directory.node, [Line("test", "received")])
         return image
 
     async def claim(self, image: Image) -> Job[Offloading]:

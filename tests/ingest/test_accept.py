@@ -11,10 +11,9 @@ from cutting import cutting
 from harness import picture
 from safelight.errors import SafelightError
 from safelight.infra import failpoints
-from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.ingest.accept import Ingest, Upload
 from safelight.ingest.contract import DatabaseError, JobEnqueueError, OutcomeUnknown, StorageFull
@@ -122,7 +121,7 @@ async def test_the_database_refuses(
 async def test_the_connection_is_lost_during_commit(
     db: Database, directory: IngestDirectory, mode: str
 ) -> None:
-    async with cutting(db.url, b"ingest.offload") as (proxy, url):
+    async with cutting(db.url, b"image_record") as (proxy, url):
         through = await Database.open(url, pool_size=2)
         proxy.mode = mode
         ingest = build(through, directory)
@@ -142,7 +141,7 @@ async def test_an_unknown_outcome_keeps_the_file_and_the_sweep_decides(
     db: Database, directory: IngestDirectory, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safelight.ingest.accept._LOOK_AGAIN_SECONDS", (0.01, 0.01))
-    async with cutting(db.url, b"ingest.offload") as (proxy, url):
+    async with cutting(db.url, b"image_record") as (proxy, url):
         through = await Database.open(url, pool_size=2)
         proxy.mode, proxy.refuse_afterwards = mode, True
         with pytest.raises(OutcomeUnknown):

@@ -14,8 +14,8 @@ from ingest.offloading import ACTOR, Yard
 from objects.shared import shared, shared_url
 from objects.stores import events
 from safelight.infra import failpoints
-from safelight.infra.clock import iso
 from safelight.infra.db import Database
+from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import Done, Job, LeaseLost, Retry
 from safelight.ingest import jobs, repo
 from safelight.ingest.lifecycle import Status

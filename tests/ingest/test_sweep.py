@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.ids import ImageId, RandomIds
+from safelight.infra.injected import ImageId, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
+from safelight.infra.states import IllegalTransition
 from safelight.ingest.directory import Found, IngestDirectory
-from safelight.ingest.lifecycle import IllegalTransition, Status, check
+from safelight.ingest.lifecycle import Status, check
 from safelight.ingest.sweep import Fate, Sweep, decide
 
 DAY = 86_400_000

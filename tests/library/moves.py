@@ -18,14 +18,13 @@ POINTS = {
         "objects.record_bucket_put",
     ),
     "objects.deliver": (
-        "library.settle", "library.mark", "library.remove", "library.move_time", "library.restart",
+        "objects.delivered", "unit.close", "library.mark", "library.remove", "library.move_time", "library.restart",
     ),
     "classification.run": (
-        "classification.apply", "classification.drop", "classification.note",
-        "classification.fail", "classification.save_reply",
+        "classification.apply", "classification.drop", "classification.note_failure", "classification.save_reply",
     ),
 }  # fmt: skip
-DELETE_POINTS = ("objects.record_delete", "ingest.delete", "objects.record_bucket_delete")
+DELETE_POINTS = ("objects.record_delete", "library.delete", "objects.record_bucket_delete")
 
 
 class Moves:

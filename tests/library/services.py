@@ -10,16 +10,17 @@ from library.scripted import Scripted
 from objects.stores import Local, Watch
 from safelight.classification import jobs as classification
 from safelight.classification.run import Classification
+from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database, prepare
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue.jobs import Handler
+from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.queue import Queue
-from safelight.ingest.deletion import Deletion
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.offload import Offload
+from safelight.library.deletion import Deletion
 from safelight.library.project import Projection
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
@@ -52,10 +53,10 @@ class Services:
         self.queue = Queue(
             db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
         )
-        projection = Projection(db, self.store, self.clock, self.bus, lambda: None, telling=telling)
+        units = Units(db, self.bus, self.clock)
+        projection = Projection(units, self.store, lambda: None, telling=telling)
         self.deliver = Deliver(
-            db,
-            self.clock,
+            units,
             {Action.CREATED: (projection.on_created,), Action.DELETED: (projection.on_deleted,)},
         )
         self.offload = Offload(
@@ -63,7 +64,7 @@ class Services:
         )
         self.deletion = Deletion(self.store, self.queue, self.clock)
         self.intake = Intake(db, self.queue, self.clock)
-        self.classify = Classification(db, self.store, self.classifier, self.clock, self.bus)
+        self.classify = Classification(units, self.store, self.classifier)
         self.handlers = self._handlers()
 
     def _open_store(self, root: Path) -> ObjectStore:

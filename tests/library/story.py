@@ -8,8 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from library.scripted import Mood
-from safelight.infra.clock import iso
-from safelight.infra.ids import ImageId, RandomIds
+from safelight.infra.injected import ImageId, RandomIds, iso
 from safelight.infra.queue.jobs import Job, Verdict
 from safelight.ingest.repo import Image
 

@@ -17,8 +17,8 @@ from library.scripted import Mood
 from library.services import Services
 from library.story import CountedIds, Notice, Story, Thought, numbers, outside
 from safelight.infra import failpoints
-from safelight.infra.activity import Entry
 from safelight.infra.failpoints import FailpointError
+from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.dead_letters import TwinAlive
 from safelight.infra.queue.jobs import (
@@ -86,7 +86,7 @@ class World(Services):
             checksum=hashlib.sha256(content).hexdigest(), mime_type="image/jpeg", width=3, height=2,
             size_bytes=len(content), created_at=now, updated_at=now,
         )  # fmt: skip
-        entry = Entry(f"image:{image_id}", "upload_ingested", {}, also=f"upload:{name}")
+        entry = Line(f"image:{image_id}", "upload_ingested", {}, also=f"upload:{name}")
         async with self.db.connection() as connection:
             await ingest_repo.record(connection, image, self.directory.node, [entry])
         self.story.images.append(image)

@@ -5,10 +5,11 @@ import random
 import time
 
 from safelight.infra import activity
-from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
+from safelight.infra.history import Line
 from safelight.live.hub import Hub
+from safelight.wiring import MESSAGES
 
 WRITERS, READERS, SECONDS = 64, 8, 6.0
 TYPE = "upload_ingested"
@@ -22,7 +23,7 @@ async def write(db: Database, number: int, end: float, written: list[int]) -> No
         try:
             async with db.transaction() as connection:
                 await connection.execute("SELECT pg_sleep($1)", random.random() / 200)
-                entries = [Entry(f"image:{number}-{count}", TYPE)] * random.randint(1, 3)
+                entries = [Line(f"image:{number}-{count}", TYPE)] * random.randint(1, 3)
                 last = await activity.append(connection, "acme", count, *entries)
                 if random.random() < 0.2:
                     raise ZeroDivisionError
@@ -63,13 +64,13 @@ async def test_readers_miss_and_repeat_nothing(database_url: str) -> None:
 
 async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
     bus = Bus(database, "test")
-    hub = Hub(database, bus)
+    hub = Hub(database, bus, MESSAGES)
     written: list[int] = []
 
     async def publish() -> None:
         for number in range(300):
             async with database.transaction() as connection:
-                seq = await activity.append(connection, "acme", number, Entry("x:1", TYPE))
+                seq = await activity.append(connection, "acme", number, Line("x:1", TYPE))
             written.append(seq)
             bus.announce("activity", "acme")
 
@@ -95,9 +96,9 @@ async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
 
 async def test_the_feed_can_be_cut_and_history_stays(database: Database) -> None:
     async with database.transaction() as connection:
-        old = await activity.append(connection, "acme", 1_000, Entry("image:1", TYPE))
+        old = await activity.append(connection, "acme", 1_000, Line("image:1", TYPE))
     async with database.transaction() as connection:
-        new = await activity.append(connection, "acme", 9_000, Entry("image:1", TYPE))
+        new = await activity.append(connection, "acme", 9_000, Line("image:1", TYPE))
     await activity.cut_feed(database, 5_000)
     assert await activity.bounds(database, "acme") == (old, new)
     story = await activity.of_subject(database, "acme", "image:1", after=0, limit=10)

@@ -12,7 +12,7 @@ from safelight.infra.db import Database
 
 _numbers = count(1)
 _EMPTY = """
-DELETE FROM jobs; DELETE FROM blob_pins; DELETE FROM objects; DELETE FROM blobs;
+DELETE FROM jobs; DELETE FROM objects; DELETE FROM blobs;
 DELETE FROM object_events; DELETE FROM object_outbox; DELETE FROM blob_walks; DELETE FROM activity;
 DELETE FROM delete_intents; DELETE FROM images;
 UPDATE blob_epochs SET epoch = 0 WHERE epoch <> 0;

@@ -10,9 +10,8 @@ from typing import Any
 import boto3  # type: ignore[import-untyped]  # it has no stubs
 from moto.server import ThreadedMotoServer
 
-from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import RandomIds, SystemClock
 from safelight.objects.blobs import Blobs
 from safelight.objects.local import LocalStore
 from safelight.objects.s3 import S3Store
@@ -63,7 +62,7 @@ class Local:
         # Others may be at work: what is missing now must have stopped being alive before it went.
         assert missing.isdisjoint({row["sha256"] for row in await self.db.fetch(alive)})
         dangling = await self.db.fetch(
-            "SELECT blob FROM blob_references JOIN blobs ON sha256 = blob WHERE state <> 'live'"
+            "SELECT blob FROM objects JOIN blobs ON sha256 = blob WHERE state <> 'live'"
         )
         assert dangling == []
 

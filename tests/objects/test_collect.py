@@ -53,30 +53,28 @@ async def test_what_was_replaced_or_deleted_stays_for_the_grace_period(local: Lo
     assert set(local.files()) == set(await states(local.db)) == {digest(b"new")}
 
 
-async def test_a_pin_holds_bytes(local: Local) -> None:
-    sha256 = digest(b"bytes")
+async def share(local: Local, key: str) -> str | None:
+    async with local.db.transaction() as connection:
+        return await repo.share(connection, KEY, digest(b"bytes"), key, local.clock.now_ms())
+
+
+async def test_a_second_key_holds_bytes(local: Local) -> None:
     local.clock.ms = 1000
     await local.store.put(KEY, stream(b"bytes"), JPEG)
-    async with local.db.connection() as connection:
-        assert await repo.pin(connection, sha256, "submission:1")
-        assert await repo.pin(connection, sha256, "submission:1")
-        assert not await repo.pin(connection, digest(b"unknown"), "submission:1")
+    assert await share(local, "submissions/1") == digest(b"bytes")
     await local.store.delete(KEY)
     local.clock.ms = 2000
     assert await collect(local).run() == 0
-    async with local.db.connection() as connection:
-        await repo.unpin(connection, sha256, "submission:1", 2000)
+    await local.store.delete("submissions/1")
     local.clock.ms = 3000
     assert await collect(local).run() == 1
     assert local.files() == {}
 
 
-async def test_a_condemned_blob_cannot_be_pinned(local: Local) -> None:
+async def test_what_is_gone_cannot_be_shared(local: Local) -> None:
     await local.store.put(KEY, stream(b"bytes"), JPEG)
     await local.store.delete(KEY)
-    await repo.condemn(local.db, local.clock.now_ms() + 1, 10)
-    async with local.db.connection() as connection:
-        assert not await repo.pin(connection, digest(b"bytes"), "submission:1")
+    assert await share(local, "submissions/1") is None
 
 
 async def test_a_put_revives_a_condemned_blob(local: Local) -> None:

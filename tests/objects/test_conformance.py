@@ -11,8 +11,9 @@ import pytest
 from objects.stores import deliveries, digest, events, stream
 from safelight.errors import RangeNotSatisfiable
 from safelight.infra.db import Database
+from safelight.infra.files import ChecksumMismatch
 from safelight.objects.keys import InvalidKey
-from safelight.objects.store import ChecksumMismatch, Facts, NoSuchObject, ObjectStore
+from safelight.objects.store import Facts, NoSuchObject, ObjectStore
 
 KEY = "acme/cat.jpg"
 JPEG = Facts("image/jpeg")

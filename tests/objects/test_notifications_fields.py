@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from objects import notification_samples as sample
-from safelight.infra.clock import iso
+from safelight.infra.injected import iso
 from safelight.objects.notifications.normalise import normalise
 from safelight.objects.notifications.notice import Notice
 from safelight.objects.notifications.times import MalformedTime, event_time_ms

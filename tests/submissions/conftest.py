@@ -19,7 +19,7 @@ DELETE FROM submissions; DELETE FROM approvals; DELETE FROM blocklist;
 DELETE FROM submission_policies; DELETE FROM kv; DELETE FROM jobs; DELETE FROM activity;
 DELETE FROM uploads; DELETE FROM delete_intents; DELETE FROM images; DELETE FROM artifacts;
 DELETE FROM generation_tasks; DELETE FROM generations_inflight;
-DELETE FROM objects; DELETE FROM blob_pins; DELETE FROM blobs; DELETE FROM object_events;
+DELETE FROM objects; DELETE FROM blobs; DELETE FROM object_events;
 DELETE FROM object_outbox; DELETE FROM tokens; DELETE FROM sessions; DELETE FROM memberships;
 DELETE FROM users; DELETE FROM organizations;
 """

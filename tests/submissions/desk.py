@@ -13,11 +13,12 @@ from safelight.approvals import jobs as approvals_jobs
 from safelight.approvals.routes import router as approvals_router
 from safelight.infra import kv
 from safelight.infra.bus import Bus
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import RandomIds
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Dead, Done, Failure, Handler, Job, JobId, Verdict, outcome
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Verdict, outcome
 from safelight.infra.queue.queue import Queue
-from safelight.infra.queue.slots import Opening
+from safelight.infra.queue.worker import Opening
 from safelight.objects import repo as objects_repo
 from safelight.objects.blobs import Blobs
 from safelight.objects.deliver import Delivery

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from safelight.infra import failpoints
 from safelight.infra.bus import Bus
-from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.objects.blobs import Blobs

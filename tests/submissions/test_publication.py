@@ -131,11 +131,11 @@ async def test_what_was_submitted_outlives_its_upload_until_it_is_over(desk: Des
     key = f"submissions/{submission}"
     assert await (await desk.store.get(key)).read() == photo("daisy")
     blob = hashlib.sha256(photo("daisy")).hexdigest()
-    held = await desk.db.fetch("SELECT holder FROM blob_references WHERE blob = $1", blob)
+    held = await desk.db.fetch("SELECT holder FROM objects WHERE blob = $1", blob)
     assert [row["holder"] for row in held] == [f"object:{key}"]
     await desk.work()
     assert await desk.due("submissions.release") == 1
-    held = await desk.db.fetch("SELECT holder FROM blob_references WHERE blob = $1", blob)
+    held = await desk.db.fetch("SELECT holder FROM objects WHERE blob = $1", blob)
     assert held == []
     assert (await desk.public(submission)).status_code == 200
 

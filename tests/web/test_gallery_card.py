@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from safelight.infra.db import Database
-from safelight.infra.ids import ImageId
+from safelight.infra.injected import ImageId
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.repo import Image
 from safelight.library import repo as library_repo

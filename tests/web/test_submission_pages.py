@@ -15,7 +15,7 @@ from safelight.accounts.access import Grant, Role
 from safelight.accounts.members import Members
 from safelight.accounts.tokens import Tokens
 from safelight.approvals.workflow import Approvals, Question
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 from safelight.infra.queue.queue import Queue
 from safelight.objects.store import Facts, ObjectStore
 from safelight.submissions.failures import FailureClass

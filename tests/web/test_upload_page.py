@@ -17,7 +17,7 @@ from inprocess import Application, application
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.tokens import Tokens
 from safelight.infra import activity
-from safelight.infra.activity import Entry
+from safelight.infra.history import Line
 
 PAGE = "/app/default/upload"
 PHOTOS = Path(__file__).parents[1] / "photos"
@@ -226,7 +226,7 @@ async def test_failures_are_told_in_words(app: Application) -> None:
         image_id = await app.db.fetchval("SELECT id FROM images")
         error = {"code": "STORAGE_ERROR", "message": "The file is <gone>."}
         async with app.db.transaction() as connection:
-            lost = Entry(f"image:{image_id}", "image_failed", {"to": "FAILED", "error": error})
+            lost = Line(f"image:{image_id}", "image_failed", {"to": "FAILED", "error": error})
             await activity.append(connection, "default", 1, lost)
         for name, status in (("bad.jpg", "failed"), ("slow.jpg", "running")):
             await insert(app, name, 1, run=1, classification_status=status)

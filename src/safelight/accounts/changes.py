@@ -12,11 +12,10 @@ from safelight.accounts import repo
 from safelight.accounts.access import Caller
 from safelight.errors import NotFound
 from safelight.infra import activity
-from safelight.infra.activity import Entry
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock, Ids
 
 COMMAND_LINE = "command line"
 
@@ -52,5 +51,5 @@ class Changes:
         **data: str,
     ) -> None:
         who = actor.as_actor() if actor else {"type": "system", "name": COMMAND_LINE}
-        entry = Entry(subject, kind, {**data, "actor": who})
+        entry = Line(subject, kind, {**data, "actor": who})
         await activity.append(connection, organization, self.clock.now_ms(), entry)

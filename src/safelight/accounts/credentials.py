@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from safelight.accounts import repo
 from safelight.accounts.access import Caller, token_grant
 from safelight.accounts.sign_in import repo as sign_in_repo
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import TOKEN_PREFIX
+from safelight.infra.injected import TOKEN_PREFIX, Clock
 
 SESSION_MS = 30 * 24 * 3600 * 1000
 LINK_MS = 24 * 3600 * 1000

@@ -13,10 +13,9 @@ from safelight.accounts.credentials import digest
 from safelight.accounts.repo import Token, User
 from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.accounts.sign_in.flow import make_link
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 from safelight.settings import Settings
 
 ORGANIZATION = "default"

@@ -10,8 +10,6 @@ from safelight.infra.db import Connection, Database
 
 Executor = Connection | Database
 
-_FIRST_START_LOCK = 0x5AFE_0002
-
 
 @dataclass(frozen=True, slots=True)
 class User:
@@ -50,7 +48,7 @@ class Token:
 
 
 async def lock_first_start(connection: Connection) -> None:
-    await connection.execute("SELECT pg_advisory_xact_lock($1)", _FIRST_START_LOCK)
+    await connection.execute("SELECT first_start_lock()")
 
 
 async def is_set_up(db: Executor) -> bool:

@@ -14,8 +14,8 @@ from safelight.accounts.show import show_caller, show_member, show_token
 from safelight.accounts.tokens import MOST_NAME_CHARACTERS, Tokens
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
+from safelight.infra.injected import Clock
 
 router = APIRouter(tags=["accounts"])
 

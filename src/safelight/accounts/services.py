@@ -6,9 +6,8 @@ from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.accounts.tokens import Tokens
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 
 
 def account_services(

@@ -4,7 +4,7 @@ from typing import Any
 
 from safelight.accounts.access import Caller
 from safelight.accounts.repo import Member, Token
-from safelight.infra.clock import iso
+from safelight.infra.injected import iso
 
 
 def show_caller(caller: Caller) -> dict[str, Any]:

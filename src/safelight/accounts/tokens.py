@@ -15,7 +15,7 @@ from safelight.accounts.repo import Token
 from safelight.errors import Forbidden, InvalidRequest, NotFound
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import TOKEN_PREFIX
+from safelight.infra.injected import TOKEN_PREFIX
 
 MOST_NAME_CHARACTERS = 100
 

@@ -2,10 +2,11 @@
 late for any more. Once an hour, whichever process is free."""
 
 from safelight.infra import activity, kv
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.queue.jobs import HOUR, Done, Handler, Job, JobKind, Nothing, Schedule, Verdict
+from safelight.infra.injected import Clock
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import HOUR, Done, Job, JobKind, Nothing, Schedule, Verdict
 from safelight.library import repo as library
 
 _DAY_MS = 86_400_000

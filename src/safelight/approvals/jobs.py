@@ -4,16 +4,8 @@ per approval, keeps the queue free of work that is a week away."""
 from typing import Any
 
 from safelight.approvals.workflow import Approvals
-from safelight.infra.queue.jobs import (
-    MINUTE,
-    Done,
-    Handler,
-    Job,
-    JobKind,
-    Nothing,
-    Schedule,
-    Verdict,
-)
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import MINUTE, Done, Job, JobKind, Nothing, Schedule, Verdict
 
 EXPIRE = JobKind("approvals.expire", payload=Nothing, limit=1)
 

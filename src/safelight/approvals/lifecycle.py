@@ -4,6 +4,13 @@ from enum import StrEnum
 
 from safelight.errors import SafelightError
 
+# What the world is told, and the fields of each message.
+MESSAGES = {
+    "approval_requested": ("id", "title", "status"),
+    "approval_approved": ("id", "title", "status", "decidedBy", "reason"),
+    "approval_rejected": ("id", "title", "status", "decidedBy", "reason"),
+}
+
 
 class Status(StrEnum):
     PENDING = "pending"

@@ -14,8 +14,8 @@ from safelight.approvals.workflow import Approvals, Question, UnknownApproval
 from safelight.errors import InvalidRequest
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
-from safelight.infra.clock import iso
 from safelight.infra.db import Database
+from safelight.infra.injected import iso
 
 router = APIRouter(tags=["approvals"], prefix="/api/organizations/{org}/approvals")
 

@@ -19,12 +19,11 @@ from safelight.approvals.lifecycle import Status, check
 from safelight.approvals.repo import Approval, Subject
 from safelight.errors import Conflict, NotFound
 from safelight.infra import activity
-from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock, Ids
 
 SYSTEM = {"type": "system", "name": "safelight"}
 _BATCH = 100
@@ -48,7 +47,7 @@ class Concern(Protocol):
 
     async def decided(
         self, connection: Connection, approval: Approval, actor: dict[str, str]
-    ) -> Sequence[Entry]:
+    ) -> Sequence[Line]:
         """Acts upon it; returns history to be appended beside the decision's."""
 
 
@@ -79,7 +78,7 @@ class Approvals:
         self.bus.announce("activity", question.organization)
         return approval
 
-    async def ask(self, connection: Connection, question: Question) -> tuple[Approval, Entry]:
+    async def ask(self, connection: Connection, question: Question) -> tuple[Approval, Line]:
         """Inside the caller's transaction, which appends the entry as its last statement."""
         now = self.clock.now_ms()
         approval = Approval(
@@ -119,7 +118,7 @@ class Approvals:
 
     async def call_off(
         self, connection: Connection, approval_id: str, actor: dict[str, str], reason: str
-    ) -> list[Entry]:
+    ) -> list[Line]:
         """The question is moot. Inside a transaction that has the subject's row locked already."""
         approval = await repo.lock(connection, approval_id)
         if approval is None or approval.status is not Status.PENDING:
@@ -193,7 +192,7 @@ class Approvals:
         status: Status,
         actor: dict[str, str],
         reason: str | None,
-    ) -> tuple[Approval, Entry]:
+    ) -> tuple[Approval, Line]:
         check(approval.status, status)
         settled = replace(
             approval,
@@ -210,7 +209,7 @@ class Approvals:
         return self.concerns.get(approval.subject.type) if approval.subject else None
 
 
-def _entry(approval: Approval, kind: str, actor: dict[str, str]) -> Entry:
+def _entry(approval: Approval, kind: str, actor: dict[str, str]) -> Line:
     data: dict[str, Any] = {
         "id": approval.id,
         "title": approval.title,
@@ -225,7 +224,7 @@ def _entry(approval: Approval, kind: str, actor: dict[str, str]) -> Entry:
             "reason": approval.reason,
         }
     about = str(approval.subject) if approval.subject else None
-    return Entry(f"approval:{approval.id}", kind, data, also=about)
+    return Line(f"approval:{approval.id}", kind, data, also=about)
 
 
 def _in_words(approval: Approval) -> str:

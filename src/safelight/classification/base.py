@@ -11,6 +11,19 @@ from typing import Any, Protocol
 
 from safelight.errors import SafelightError
 
+# What the world is told, and the fields of each message.
+MESSAGES = {
+    "classification_updated": (
+        "name",
+        "idempotencyKey",
+        "classificationLabel",
+        "classificationScore",
+        "classifiedAt",
+        "classificationModel",
+    ),
+    "classification_error": ("name", "idempotencyKey", "error", "final"),
+}
+
 
 class Undecodable(SafelightError):
     """The bytes are not an image that can be read."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from safelight.classification import lite0, onnx, workers_ai
 from safelight.classification.base import Classifier
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 from safelight.settings import Settings
 
 CLASSIFIERS: tuple[tuple[str, Callable[[Settings, Clock], Classifier]], ...] = (

@@ -4,7 +4,8 @@ import os
 from typing import Any
 
 from safelight.classification.run import Classification, Running
-from safelight.infra.queue.jobs import Backoff, Handler, JobKind
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Backoff, JobKind
 
 RUN = JobKind(
     "classification.run",

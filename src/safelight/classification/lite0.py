@@ -11,7 +11,7 @@ from typing import Final
 
 from safelight.classification.local import LocalClassifier, Predict
 from safelight.errors import ConfigurationError
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 from safelight.settings import Settings
 
 NAME: Final = "lite0"

@@ -15,7 +15,7 @@ from safelight.classification.declared import Declared, parse
 from safelight.classification.labels import CLASSES
 from safelight.classification.local import LocalClassifier, Predict
 from safelight.errors import ConfigurationError
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 from safelight.settings import Settings
 
 NAME: Final = "onnx"

@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra import activity
-from safelight.infra.activity import Entry
 from safelight.infra.db import Connection, Database
+from safelight.infra.history import Line, to_json
 from safelight.infra.queue.jobs import Job
 
 
@@ -55,11 +54,17 @@ async def recorded_attempts(db: Database, marker: Marker) -> int:
 
 
 async def apply(
-    connection: Connection | Database, marker: Marker, result: Result, job: Job[Any], entry: Entry
+    connection: Connection | Database,
+    marker: Marker,
+    result: Result,
+    job: Job[Any],
+    line: Line,
+    dropped: Line,
 ) -> tuple[bool, bool]:
     """The guarded write: whether the job was still ours, and whether the result was taken."""
     row = await connection.fetchrow(
-        "SELECT * FROM classification_apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        "SELECT * FROM classification_apply"
+        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
         marker.organization,
         marker.name,
         marker.idempotency_key,
@@ -71,14 +76,15 @@ async def apply(
         result.at,
         job.id,
         job.claim,
-        activity.to_json([entry]),
+        to_json([line]),
+        to_json([dropped]),
     )
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
     return row["mine"], row["taken"]
 
 
 async def drop(
-    db: Database, marker: Marker, reason: str, now: int, job: Job[Any], entry: Entry
+    db: Database, marker: Marker, reason: str, now: int, job: Job[Any], line: Line
 ) -> bool:
     """Ends a run that is for nothing any more; whether the job was still ours."""
     mine: bool = await db.fetchval(
@@ -91,21 +97,9 @@ async def drop(
         now,
         job.id,
         job.claim,
-        activity.to_json([entry]),
+        to_json([line]),
     )
     return mine
-
-
-async def keep_hold(connection: Connection, job: Job[Any]) -> bool:
-    """Whether the job is still ours; if so, it stays so until the transaction ends."""
-    return bool(
-        await connection.fetchval(
-            "SELECT true FROM jobs WHERE id = $1 AND claim = $2 AND lease_until IS NOT NULL "
-            "FOR NO KEY UPDATE",
-            job.id,
-            job.claim,
-        )
-    )
 
 
 async def note_failure(
@@ -118,30 +112,17 @@ async def note_failure(
     now: int,
 ) -> bool:
     """Records a failed attempt; false when the entry has moved on and nobody should be told."""
-    status = "failed" if final else "running"
     return bool(
         await connection.fetchval(
-            """
-            WITH run AS (
-                UPDATE classification_runs
-                SET status = $5, attempt = $6, error = $7,
-                    finished_at = CASE WHEN $8 THEN $9::bigint END
-                WHERE organization = $1 AND name = $2 AND idempotency_key = $3 AND run = $4
-                  AND status IN ('pending', 'running', 'failed')
-            )
-            UPDATE uploads SET classification_status = $5
-            WHERE organization = $1 AND name = $2 AND idempotency_key = $3 AND run = $4
-            RETURNING true
-            """,
+            "SELECT classification_failed($1, $2, $3, $4, $5, $6, $7, $8)",
             marker.organization,
             marker.name,
             marker.idempotency_key,
             marker.run,
-            status,
+            "failed" if final else "running",
             attempt,
             error,
-            final,
-            now,
+            now if final else None,
         )
     )
 

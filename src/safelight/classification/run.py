@@ -15,13 +15,12 @@ from typing import Any
 from safelight.classification import repo
 from safelight.classification.base import Classifier, ModelError, Prediction, Undecodable
 from safelight.classification.repo import Marker, Result
-from safelight.infra import activity
-from safelight.infra.activity import Entry
-from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock, iso
-from safelight.infra.db import Connection, Database
+from safelight.infra.activity import Unit, Units
+from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.queue.jobs import Dead, Failure, Job, LeaseLost, Retry, Verdict
+from safelight.infra.history import Line
+from safelight.infra.injected import iso
+from safelight.infra.queue.jobs import Dead, Failure, Job, Retry, Verdict
 from safelight.library.search import words
 from safelight.objects.keys import object_key
 from safelight.objects.store import NoSuchObject, ObjectStore
@@ -47,18 +46,16 @@ class Superseded(Exception):
 class Classification:
     def __init__(
         self,
-        db: Database,
+        units: Units,
         store: ObjectStore,
         classifier: Classifier,
-        clock: Clock,
-        bus: Bus,
         sandbox: Sandbox | None = None,
     ) -> None:
-        self._db = db
+        self._db = units.db
+        self._units = units
         self._store = store
         self._classifier = classifier
-        self._clock = clock
-        self._bus = bus
+        self._clock = units.clock
         self._sandbox = sandbox
 
     async def handle(self, job: Job[Running]) -> Verdict:
@@ -115,12 +112,13 @@ class Classification:
         model = _model_name(self._classifier)
         result = Result(found.label, found.score, model, words(marker.name, found.label), now)
         await reach("classification.apply")
-        mine, _ = await repo.apply(self._db, marker, result, job, _updated(marker, result))
-        self._bus.announce("activity", marker.organization)
+        told, dropped = _updated(marker, result), _dropped(marker, "the entry has moved on")
+        mine, _ = await repo.apply(self._db, marker, result, job, told, dropped)
+        self._units.announce(marker.organization)
         return job.ended(mine)
 
     async def _drop(self, job: Job[Running], marker: Marker, reason: str) -> Verdict:
-        entry = Entry(f"upload:{marker.name}", "run_dropped", {**_facts(marker), "reason": reason})
+        entry = _dropped(marker, reason)
         await reach("classification.drop")
         mine = await repo.drop(self._db, marker, reason, self._clock.now_ms(), job, entry)
         return job.ended(mine)
@@ -130,30 +128,26 @@ class Classification:
         if error.permanent or job.last_attempt:
             return Dead(error)
         failure = Failure.of(error)
-        async with self._db.transaction() as connection:
-            if not await repo.keep_hold(connection, job):
-                raise LeaseLost
-            await reach("classification.note")
-            told = await self._note(connection, marker, job.attempt, failure, final=False)
-            await activity.append(connection, marker.organization, self._clock.now_ms(), *told)
-        self._bus.announce("activity", marker.organization)
+        async with self._units.open(marker.organization) as unit:
+            await unit.hold(job)
+            told = await self._note(unit.connection, marker, job.attempt, failure, final=False)
+            unit.tell(*told)
         return Retry(error, error.retry_after)
 
-    async def on_dead(
-        self, connection: Connection, job: Job[Running], failure: Failure
-    ) -> list[Entry]:
-        return await self._note(connection, _marker(job), job.attempt, failure, final=True)
+    async def on_dead(self, unit: Unit, job: Job[Running], failure: Failure) -> None:
+        told = await self._note(unit.connection, _marker(job), job.attempt, failure, final=True)
+        unit.tell(*told)
 
     async def _note(
         self, connection: Connection, marker: Marker, attempt: int, failure: Failure, *, final: bool
-    ) -> list[Entry]:
+    ) -> list[Line]:
         error = failure.to_json()
         now = self._clock.now_ms()
         await reach("classification.fail")
         wanted = await repo.note_failure(connection, marker, attempt, error, final=final, now=now)
         kind = "classification_error" if wanted else "run_dropped"
         data = {**_facts(marker), "attempt": attempt, "error": error, "final": final}
-        return [Entry(f"upload:{marker.name}", kind, data)]
+        return [Line(f"upload:{marker.name}", kind, data)]
 
 
 def _marker(job: Job[Running]) -> Marker:
@@ -171,8 +165,12 @@ def _facts(marker: Marker) -> dict[str, Any]:
     return {"name": marker.name, "idempotencyKey": marker.idempotency_key, "run": marker.run}
 
 
-def _updated(marker: Marker, result: Result) -> Entry:
-    return Entry(
+def _dropped(marker: Marker, reason: str) -> Line:
+    return Line(f"upload:{marker.name}", "run_dropped", {**_facts(marker), "reason": reason})
+
+
+def _updated(marker: Marker, result: Result) -> Line:
+    return Line(
         f"upload:{marker.name}",
         "classification_updated",
         {

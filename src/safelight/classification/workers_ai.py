@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from safelight.classification.base import ModelError, Prediction
 from safelight.classification.local import cores
 from safelight.classification.workers_ai_replies import read
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 from safelight.settings import Settings
 
 if TYPE_CHECKING:

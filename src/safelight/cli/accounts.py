@@ -22,9 +22,8 @@ from safelight.accounts.tokens import Tokens
 from safelight.cli.output import show_rows
 from safelight.errors import ConfigurationError
 from safelight.infra import logs
-from safelight.infra.clock import SystemClock, iso
 from safelight.infra.db import Database
-from safelight.infra.ids import RandomIds
+from safelight.infra.injected import RandomIds, SystemClock, iso
 from safelight.infra.postgres.server import attached
 from safelight.objects.keys import InvalidOrganizationId, check_organization_id
 from safelight.settings import Settings, load

@@ -17,9 +17,8 @@ from safelight.accounts.first_start import first_start
 from safelight.app import create_app
 from safelight.errors import ConfigurationError
 from safelight.infra import failpoints, logs
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.settings import Settings, load
 from safelight.wiring import open_services

@@ -8,16 +8,14 @@ from safelight.errors import InvalidRequest
 from safelight.generations import repo
 from safelight.generations.kinds import WORK
 from safelight.generations.lifecycle import Generation, Kind, Task
-from safelight.generations.owner import entries_of
 from safelight.generations.providers.base import Provider
 from safelight.generations.providers.registry import Providers
 from safelight.generations.request import IdempotencyKeyReused, Wanted
 from safelight.generations.stories import started
 from safelight.infra import activity, kv
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 from safelight.infra.queue.jobs import DAY
 from safelight.infra.queue.queue import Queue
 
@@ -59,7 +57,7 @@ class Create:
             await reach("generations.create")
             await repo.add(connection, generation, self._timeouts[generation.kind])
             await reach("generations.create_record")
-            told = entries_of([started(generation, actor)])
+            told = [started(generation, actor)]
             await activity.append(connection, organization, generation.created_at, *told)
         self._queue.wake(WORK[provider.name])
         self._queue.wake()

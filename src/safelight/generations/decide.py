@@ -29,7 +29,6 @@ from safelight.generations.providers.base import (
 )
 from safelight.generations.retry import poll_wait, wait
 from safelight.generations.stories import (
-    Line,
     attempted,
     cancelled,
     failed,
@@ -39,6 +38,7 @@ from safelight.generations.stories import (
     reported,
     timed_out,
 )
+from safelight.infra.history import Line
 
 TIMEOUT = TaskError(Code.TIMEOUT, "It was not finished in time.")
 CANCELLED = TaskError(Code.CANCELLED, "It was cancelled.")

@@ -8,7 +8,8 @@ from safelight.generations.kinds import ALARM, DELIVER, ORPHANS, PURGE, STOP, WO
 from safelight.generations.studio.delivery import Delivery
 from safelight.generations.sweep import Sweep
 from safelight.generations.work import Work
-from safelight.infra.queue.jobs import Done, Handler, Job, JobKind, Nothing, Verdict
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Done, Job, JobKind, Nothing, Verdict
 
 
 def handlers(

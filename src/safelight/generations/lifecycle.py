@@ -6,6 +6,14 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+# What the world is told, and the fields of each message.
+MESSAGES = {
+    "generation_started": ("id", "kind", "model", "count"),
+    "artifact_ready": ("id", "generationId", "contentType"),
+    "artifact_failed": ("artifactId", "generationId", "error"),
+    "generation_finished": ("id", "status", "artifactCount"),
+}
+
 
 class Kind(StrEnum):
     IMAGE = "image"

@@ -3,7 +3,7 @@
 from safelight.generations.lifecycle import Generation, Task
 from safelight.generations.providers.base import Order
 from safelight.generations.tokens import WebhookAddresses
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 
 
 class Orders:

@@ -19,12 +19,11 @@ from safelight.generations.artifacts.repo import Artifact
 from safelight.generations.decide import Again, Change, End, NotMine
 from safelight.generations.kinds import ALARM, STOP, WORK, Waking, Working
 from safelight.generations.lifecycle import Generation
-from safelight.generations.stories import Line
 from safelight.infra import activity
-from safelight.infra.activity import Entry
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import Job, JobKind, LeaseLost
 from safelight.infra.queue.queue import Queue
 
@@ -96,9 +95,9 @@ class Owner:
     ) -> None:
         """The last statement of its transaction."""
         if lines:
-            now, entries = self.clock.now_ms(), entries_of(lines)
+            now = self.clock.now_ms()
             await reach("generations.record")
-            await activity.append(connection, organization, now, *entries)
+            await activity.append(connection, organization, now, *lines)
 
     def tell(self, change: Change, job: Job[Any] | None = None) -> None:
         """After the commit."""
@@ -146,7 +145,3 @@ class Owner:
         await self.queue.enqueue(
             connection, job.kind, payload, organization=job.organization, key=key, run_in=seconds
         )
-
-
-def entries_of(lines: Sequence[Line]) -> list[Entry]:
-    return [Entry(line.subject, line.type, line.data, line.also) for line in lines]

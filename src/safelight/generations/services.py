@@ -23,11 +23,10 @@ from safelight.generations.tagging import Tagging
 from safelight.generations.tokens import WebhookAddresses
 from safelight.generations.webhooks.receive import Webhooks
 from safelight.generations.work import Work
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue.jobs import Handler
+from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.queue import Queue
 from safelight.objects.store import ObjectStore
 from safelight.settings import Settings

@@ -7,7 +7,7 @@ from typing import Any
 
 from safelight.generations.artifacts.repo import Artifact, Made, Spent
 from safelight.generations.lifecycle import Generation
-from safelight.infra.clock import iso
+from safelight.infra.injected import iso
 
 
 def show_active(generation: Generation) -> dict[str, Any]:

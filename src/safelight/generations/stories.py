@@ -1,20 +1,10 @@
-"""The lines of history a generation writes; the public ones as activity.MESSAGES shapes them."""
+"""The lines of history a generation writes; the public ones as lifecycle.MESSAGES shapes them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from safelight.generations.lifecycle import Generation, Task, TaskError
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """What activity.Entry is, without the database behind it."""
-
-    subject: str
-    type: str
-    data: dict[str, Any]
-    also: str | None = None
+from safelight.infra.history import Line
 
 
 def subject(generation_id: str) -> str:

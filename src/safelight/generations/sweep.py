@@ -9,9 +9,9 @@ import structlog
 
 from safelight.generations import repo
 from safelight.generations.keep import key_of
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
+from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import DAY
 from safelight.objects.store import ObjectStore
 

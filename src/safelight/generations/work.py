@@ -6,7 +6,7 @@ provider does not know is submitted again. While a video is made, nothing runs h
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,7 +29,7 @@ from safelight.generations.keep import Keeper, Keeping, Unwanted
 from safelight.generations.kinds import Working
 from safelight.generations.lifecycle import Code, Generation, Task, TaskStatus
 from safelight.generations.orders import Orders
-from safelight.generations.owner import OVER, Owner, entries_of
+from safelight.generations.owner import OVER, Owner
 from safelight.generations.providers.base import (
     Outcome,
     Provider,
@@ -39,10 +39,9 @@ from safelight.generations.providers.base import (
 )
 from safelight.generations.providers.pace import Pace
 from safelight.generations.providers.registry import Providers
-from safelight.infra.activity import Entry
-from safelight.infra.db import Connection
+from safelight.infra.activity import Unit
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Ids
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Done, Failure, Job, Verdict
 
@@ -232,15 +231,13 @@ class Work:
         change = await self._owner.change(job.payload.generationId, fail, job)
         return Done(already=change is not None)
 
-    async def on_dead(
-        self, connection: Connection, job: Job[Working], failure: Failure
-    ) -> Sequence[Entry]:
+    async def on_dead(self, unit: Unit, job: Job[Working], failure: Failure) -> None:
         def fail(generation: Generation, now: int) -> Change:
             return gave_up(generation, job.payload.artifactId, failure.message, now)
 
         await reach("generations.give_up")
-        change = await self._owner.change_on(connection, job.payload.generationId, fail)
-        return entries_of(change.entries) if change else ()
+        change = await self._owner.change_on(unit.connection, job.payload.generationId, fail)
+        unit.tell(*(change.entries if change else ()))
 
     def _count(self, taken: Taken, outcome: str) -> None:
         self._outcomes.labels(taken.provider.name, outcome).inc()

@@ -15,7 +15,7 @@ import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from safelight.errors import FileTooLarge
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Ids
 from safelight.infra.logs import redact_query
 from safelight.infra.metrics import Metrics
 

@@ -1,88 +1,176 @@
-"""History, the spine: a row per change of state, in the same transaction as the change.
+"""Units of work, which write history, and the reading of it.
 
-`activity_append` (migration 0002) is called as the last statement of a transaction, or inside the
-one statement that is the whole transaction; it holds a lock per organization until commit so that
-readers can resume from a seq without gaps. Nothing slow may follow it.
+A unit is a transaction, the history it tells, the job it ends, and the news afterwards:
+
+    async with self._units.open(organization) as unit:
+        row = await repo.lock(unit.connection, row_id)
+        await repo.move(unit.connection, row.id, State.PUBLISHED, unit.now)
+        unit.tell(Line(row.subject, "moved", {...}))
+        unit.ends(job)
+
+Guarantees
+- Everything written in it commits together with its history and the end of its job, or not at all.
+- History is its last statement, so no other writer of the organization waits for anything of ours.
+- A job that is somebody else's by now raises `LeaseLost`, and nothing was written.
+- Listeners and workers are told after the commit and never of what was rolled back.
+
+Gap: what is told in memory is lost if the process dies right after the commit; the queue's poll and
+the reader's next look make up for it.
+
+A statement that is a whole unit by itself (a function in sql/ that appends its history last) needs
+no transaction here; its caller calls `announce` afterwards.
 """
 
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Any, TypeVar
 
-from safelight.infra.clock import iso
-from safelight.infra.db import Connection, Database
+from safelight.infra.bus import Bus
+from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.failpoints import reach
+from safelight.infra.history import Activity, Line, to_json
+from safelight.infra.injected import Clock
+from safelight.infra.queue import repo as queue
+from safelight.infra.queue.jobs import ACTIVITY, TIMETABLE, TOPIC, Job, JobKind, LeaseLost
 
-# The public messages and the fields each carries beyond seq, type and at. Types not listed here are
-# inner ones: part of a subject's history, and of the feed only when asked for.
-MESSAGES: dict[str, tuple[str, ...]] = {
-    "upload_ingested": ("imageId", "name", "checksum", "sizeBytes"),
-    "upload_stored": ("imageId", "name", "eventTime"),
-    "classification_workflow_started": ("name", "idempotencyKey", "run"),
-    "classification_workflow_skipped": ("name", "eventTime", "reason"),
-    "classification_updated": (
-        "name",
-        "idempotencyKey",
-        "classificationLabel",
-        "classificationScore",
-        "classifiedAt",
-        "classificationModel",
-    ),
-    "classification_error": ("name", "idempotencyKey", "error", "final"),
-    "upload_deleted": ("name", "eventTime"),
-    "upload_delete_error": ("name", "error"),
-    "approval_requested": ("id", "title", "status"),
-    "approval_approved": ("id", "title", "status", "decidedBy", "reason"),
-    "approval_rejected": ("id", "title", "status", "decidedBy", "reason"),
-    "generation_started": ("id", "kind", "model", "count"),
-    "artifact_ready": ("id", "generationId", "contentType"),
-    "artifact_failed": ("artifactId", "generationId", "error"),
-    "generation_finished": ("id", "status", "artifactCount"),
-    "submission_state_changed": ("id", "from", "to"),
-}
-STORY = ("from", "to", "reason", "beatenBy", "attempt", "error", "actor")
+P = TypeVar("P")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """One line of history to be written. `data` holds story fields and message fields alike."""
+class Unit:
+    def __init__(self, connection: Connection, organization: str, now: int) -> None:
+        self.connection = connection
+        self.organization = organization
+        self.now = now  # one moment for everything it writes
+        self._lines: list[Line] = []
+        self._job: Job[Any] | None = None
+        self._news: dict[tuple[str, str], None] = {}
 
-    subject: str
-    type: str
-    data: dict[str, Any] = field(default_factory=dict)
-    also: str | None = None
+    def tell(self, *lines: Line) -> None:
+        """Written at the end, in this order."""
+        self._lines += lines
 
-    def to_json(self) -> dict[str, Any]:
-        return {"subject": self.subject, "also": self.also, "type": self.type, "data": self.data}
+    def ends(self, job: Job[Any]) -> None:
+        """This unit is the job's last word; its handler returns `Done(already=True)`."""
+        self._job = job
+
+    async def put_off(self, job: Job[Any], seconds: float) -> None:
+        """The job has done its part for now and comes back, its attempts unspent."""
+        if not await queue.put_off(self.connection, job, seconds):
+            raise LeaseLost
+        self.announce(TOPIC, TIMETABLE)
+
+    async def hold(self, job: Job[Any]) -> None:
+        """Raises `LeaseLost` unless the job is still ours; then it stays so until the end."""
+        if not await queue.hold(self.connection, job):
+            raise LeaseLost
+
+    async def enqueue(
+        self,
+        kind: JobKind[P],
+        payload: P,
+        *,
+        key: str | None = None,
+        run_at: datetime | None = None,
+        run_in: float | None = None,
+    ) -> bool:
+        """Of this unit's organization. False: a living job has the key."""
+        organization = self.organization
+        added = await queue.enqueue(
+            self.connection, kind, payload, organization, key=key, run_at=run_at, run_in=run_in
+        )
+        later = run_at is not None or run_in is not None
+        self.announce(TOPIC, TIMETABLE if later else kind.name)
+        return added is not None
+
+    async def cancel(self, kind: JobKind[Any], key: str) -> bool:
+        """Takes a waiting job away; one that runs goes on."""
+        gone = await queue.cancel(self.connection, kind.name, key, running=False)
+        return gone is not None
+
+    async def run_now(self, kind: JobKind[P], payload: P, *, key: str) -> None:
+        """A job of the key that waits is moved; one that runs looks again before it ends."""
+        if not await self.enqueue(kind, payload, key=key):
+            await queue.reschedule(self.connection, kind.name, key, None, 0)
+
+    def announce(self, topic: str, detail: str) -> None:
+        """News for the bus, after the commit; each once."""
+        self._news[topic, detail] = None
+
+    async def close(self) -> None:
+        """The last statement."""
+        lines = self._lines if self.organization else []
+        if self._job is None and not lines:
+            return
+        job_id, claim = (self._job.id, self._job.claim) if self._job else (None, None)
+        await reach("unit.close")
+        mine = await self.connection.fetchval(
+            "SELECT unit_close($1, $2, $3, $4, $5)",
+            job_id,
+            claim,
+            self.organization,
+            self.now,
+            to_json(lines),
+        )
+        if not mine:
+            raise LeaseLost
+        if lines:
+            self.announce(ACTIVITY, self.organization)
+
+    def spread(self, bus: Bus) -> None:
+        """After the commit."""
+        for topic, detail in self._news:
+            bus.announce(topic, detail)
 
 
-@dataclass(frozen=True, slots=True)
-class Activity:
-    seq: int
-    type: str
-    at: int
-    data: dict[str, Any]
+class Units:
+    """Opens them. One per process."""
 
-    def as_history(self) -> dict[str, Any]:
-        story = {key: self.data[key] for key in STORY if key in self.data}
-        return {"seq": self.seq, "at": iso(self.at), "type": self.type, **story}
+    def __init__(self, db: Database, bus: Bus, clock: Clock) -> None:
+        self.db = db
+        self.clock = clock
+        self._bus = bus
 
-    def as_message(self) -> dict[str, Any]:
-        names = MESSAGES.get(self.type)
-        fields = self.data if names is None else {n: self.data[n] for n in names if n in self.data}
-        return {"seq": self.seq, "type": self.type, "at": iso(self.at), **fields}
+    @asynccontextmanager
+    async def open(self, organization: str) -> AsyncIterator[Unit]:
+        """`organization` is '' for Safelight's own work, which has no history."""
+        async with self.db.transaction() as connection:
+            unit = Unit(connection, organization, self.clock.now_ms())
+            yield unit
+            await unit.close()
+        unit.spread(self._bus)
+
+    @asynccontextmanager
+    async def on(self, connection: Connection, organization: str) -> AsyncIterator[Unit]:
+        """On a connection that somebody else has opened, as an object store does for the last step
+        of a put; who commits calls `spread` then."""
+        async with connection.transaction():
+            unit = Unit(connection, organization, self.clock.now_ms())
+            yield unit
+            await unit.close()
+
+    def spread(self, unit: Unit) -> None:
+        unit.spread(self._bus)
+
+    def announce(self, organization: str, *kinds: JobKind[Any]) -> None:
+        """After a statement that was a unit by itself: its history, and the kinds it enqueued."""
+        self._bus.announce(ACTIVITY, organization)
+        for kind in kinds:
+            self._bus.announce(TOPIC, kind.name)
 
 
-def to_json(entries: list[Entry]) -> list[dict[str, Any]]:
-    return [entry.to_json() for entry in entries]
+# Reading
 
 
-async def append(connection: Connection, organization: str, at: int, *entries: Entry) -> int:
-    """Writes history; the last statement of its transaction."""
+async def append(connection: Connection, organization: str, at: int, *entries: Line) -> int:
+    """Going: units of work write history."""
     seq: int = await connection.fetchval(
         "SELECT activity_append($1, $2, $3)", organization, at, to_json(list(entries))
     )
     return seq
 
 
+@read
 async def of_subject(
     db: Database, organization: str, subject: str, *, after: int, limit: int
 ) -> list[Activity]:
@@ -105,6 +193,7 @@ async def of_subject(
     return [Activity(row["seq"], row["type"], row["at"], row["data"]) for row in rows]
 
 
+@read
 async def feed(
     db: Database, organization: str, *, after: int, limit: int, types: list[str] | None
 ) -> list[Activity]:
@@ -123,6 +212,7 @@ async def feed(
     return [Activity(row["seq"], row["type"], row["at"], row["data"]) for row in rows]
 
 
+@read
 async def bounds(db: Database, organization: str) -> tuple[int, int]:
     """Where the feed begins (what lies at or before it was cut) and its newest seq."""
     row = await db.fetchrow(
@@ -137,6 +227,7 @@ async def bounds(db: Database, organization: str) -> tuple[int, int]:
     return row["floor"], max(row["newest"], row["floor"])
 
 
+@write
 async def cut_feed(db: Database, before_ms: int) -> None:
     """Moves each organization's floor past what is older; the rows stay for their subjects."""
     await db.execute(

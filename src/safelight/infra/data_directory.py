@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safelight.errors import SafelightError
+from safelight.infra.files import sync_directory
 from safelight.infra.postgres.account import Account, ensure_reach, first_out_of_reach
 
 _SOCKET_NAME = ".s.PGSQL.5432"
@@ -251,11 +252,3 @@ def write_private(path: Path, text: str, mode: int = 0o600) -> None:
         os.fsync(descriptor)
     staging.replace(path)
     sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,16 +4,21 @@ Guarantees: a connection is handed out clean, since nobody may leave SET, LISTEN
 advisory lock on a pooled connection (asyncpg's reset query, off here, costs more than most of our
 statements). A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of
 LOST, and then the outcome of a COMMIT is unknown.
+
+Every function of a repo is declared a `read` or a `write`. A write has a failpoint right before it,
+named after the feature and the function (`submissions.move`), at which tests make the world end.
 """
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import asyncpg
 
 from safelight.errors import Unavailable
+from safelight.infra import failpoints
 
 if TYPE_CHECKING:  # the driver's classes cannot be subscripted at run time
     from asyncpg.pool import PoolConnectionProxy
@@ -48,6 +53,27 @@ AWAY: tuple[type[Exception], ...] = (Unavailable, *UNREACHABLE)
 _CONNECT_SECONDS = 10
 _ACQUIRE_SECONDS = 15
 _COMMAND_SECONDS = 60
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Statement = Callable[P, Coroutine[Any, Any, R]]
+
+
+def read(statement: Statement[P, R]) -> Statement[P, R]:
+    """Changes nothing; may lock."""
+    return statement
+
+
+def write(statement: Statement[P, R]) -> Statement[P, R]:
+    point = failpoints.declare(statement.__module__, statement.__name__)
+
+    @wraps(statement)
+    async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        await failpoints.reach(point)
+        return await statement(*args, **kwargs)
+
+    return guarded
 
 
 class Database:

@@ -1,7 +1,8 @@
 """Named points on every write path where a test can make the world end.
 
-`hit` goes before a step in a thread, `reach` before a step on the event loop. Unarmed, both are one
-look into an empty dict. Armed (SAFELIGHT_FAILPOINTS="name=action,…", or `arm` in process):
+`hit` goes before a step in a thread, `reach` before a step on the event loop; a repo's writes have
+theirs by being declared (db.py). Unarmed, each is one look into an empty dict. Armed
+(SAFELIGHT_FAILPOINTS="name=action,…", or `arm` in process):
 
     raise     an error nobody expects         exit   the process dies as by kill -9
     enospc    the disk is full                hang   the step never comes back
@@ -36,6 +37,15 @@ class _Armed:
 
 
 _armed: dict[str, _Armed] = {}
+DECLARED: set[str] = set()  # of repo functions; grows as their modules are loaded
+
+
+def declare(module: str, name: str) -> str:
+    """The point of a repo function: `safelight.library.repo`, `mark` is library.mark."""
+    parts = module.removeprefix("safelight.").removeprefix("infra.").removesuffix(".repo")
+    point = f"{parts}.{name}"
+    DECLARED.add(point)
+    return point
 
 
 def arm(name: str, action: str) -> None:

@@ -1,19 +1,33 @@
 """Values with an end: counters, windows, budgets. Expiry is judged by the caller's clock (`now`,
 epoch milliseconds): a value past its end is not there, whether or not it was swept."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Connection, Database, read, write
 
 # No end, or one in the future.
 _ALIVE = "(kv.expires_at IS NULL OR kv.expires_at > $2)"
 
 
+@read
 async def get(db: Connection | Database, key: str, *, now: int) -> Any | None:
-    return await db.fetchval(f"SELECT value FROM kv WHERE key = $1 AND {_ALIVE}", key, now)
+    return await db.fetchval("SELECT kv_get($1, $2)", key, now)
 
 
+@read
+async def get_many(db: Connection | Database, keys: Sequence[str], *, now: int) -> list[Any]:
+    """Those that are there."""
+    rows = await db.fetch(
+        "SELECT value FROM unnest($1::text[]) AS wanted (key), kv_get(wanted.key, $2) AS value "
+        "WHERE value IS NOT NULL",
+        list(keys),
+        now,
+    )
+    return [row["value"] for row in rows]
+
+
+@write
 async def put(
     db: Connection | Database, key: str, value: Any, *, now: int, ttl_ms: int | None = None
 ) -> None:
@@ -28,10 +42,12 @@ async def put(
     )
 
 
+@write
 async def delete(db: Connection | Database, key: str) -> None:
     await db.execute("DELETE FROM kv WHERE key = $1", key)
 
 
+@write
 async def compare_and_set(
     db: Connection | Database,
     key: str,
@@ -58,6 +74,7 @@ async def compare_and_set(
     return bool(changed)
 
 
+@write
 async def increment(
     db: Connection | Database,
     key: str,
@@ -87,6 +104,7 @@ async def increment(
     return value
 
 
+@write
 async def sweep(db: Connection | Database, *, now: int, limit: int = 10_000) -> int:
     """Deletes values past their end; how many."""
     rows = await db.fetch(

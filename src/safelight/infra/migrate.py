@@ -1,17 +1,29 @@
-"""Numbered SQL files, applied in order, one transaction each, under one advisory lock.
+"""Brings a database to this version: tables by numbered files, functions as code.
 
-A file that was applied never changes (its checksum is kept), and a database that knows a migration
+`migrations/NNNN_name.sql` hold tables and indexes. They are applied in order, one transaction each;
+a file that was applied never changes (its checksum is kept), and a database that knows a migration
 this version does not is refused: an older Safelight must not write to a newer one's tables.
+
+`sql/*.sql` hold functions, as they are now. They are re-created whenever their text differs from
+what the database has, all in one transaction. Two versions of the server run side by side during a
+rolling upgrade, so
+- a released function keeps its signature for ever: a changed one gets a new name (`x` → `x_2`);
+- nothing is dropped here: a function that went out of use goes one release later, by a migration;
+- a server that is older than the functions it finds leaves them as they are.
+
+All of it happens under one advisory lock.
 """
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
 import asyncpg
 import structlog
 
+from safelight import __version__
 from safelight.errors import ConfigurationError, Unavailable
 from safelight.infra.db import UNREACHABLE
 from safelight.infra.failpoints import reach
@@ -24,7 +36,12 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
     name       text NOT NULL,
     checksum   text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
-)
+);
+CREATE TABLE IF NOT EXISTS schema_functions (
+    checksum   text NOT NULL,
+    version    text NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT now()
+);
 """
 
 
@@ -36,7 +53,7 @@ class Migration:
 
     @property
     def checksum(self) -> str:
-        return hashlib.sha256(self.sql.encode()).hexdigest()
+        return _digest(self.sql)
 
 
 def load() -> list[Migration]:
@@ -51,15 +68,31 @@ def load() -> list[Migration]:
     return found
 
 
-async def migrate(url: str, migrations: list[Migration] | None = None) -> int:
-    """Brings the database up to date; returns how many migrations it applied."""
+def load_functions() -> dict[str, str]:
+    """Every file of functions by its owner."""
+    entries = resources.files("safelight.sql").iterdir()
+    found = {e.name.removesuffix(".sql"): e.read_text() for e in entries if e.name.endswith(".sql")}
+    return dict(sorted(found.items()))
+
+
+async def migrate(
+    url: str,
+    migrations: Sequence[Migration] | None = None,
+    functions: str | None = None,
+    *,
+    version: str = __version__,
+) -> int:
+    """Returns how many migrations it applied."""
     wanted = load() if migrations is None else migrations
+    code = "\n".join(load_functions().values()) if functions is None else functions
     connection = await _connect(url)
     try:
         # A session lock: released by the server even if we die half-way.
         await connection.execute("SELECT pg_advisory_lock($1)", _LOCK)
         await connection.execute(_LEDGER)
-        return await _apply(connection, wanted)
+        applied = await _apply(connection, wanted)
+        await _create_functions(connection, code, version)
+        return applied
     finally:
         await connection.close()
 
@@ -76,7 +109,9 @@ async def _connect(url: str) -> "asyncpg.Connection[asyncpg.Record]":
         ) from error
 
 
-async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", wanted: list[Migration]) -> int:
+async def _apply(
+    connection: "asyncpg.Connection[asyncpg.Record]", wanted: Sequence[Migration]
+) -> int:
     rows = await connection.fetch("SELECT number, name, checksum FROM schema_migrations")
     applied = {row["number"]: row for row in rows}
     _refuse_newer(set(applied), wanted)
@@ -100,7 +135,34 @@ async def _apply(connection: "asyncpg.Connection[asyncpg.Record]", wanted: list[
     return fresh
 
 
-def _refuse_newer(applied: set[int], wanted: list[Migration]) -> None:
+async def _create_functions(
+    connection: "asyncpg.Connection[asyncpg.Record]", code: str, version: str
+) -> None:
+    row = await connection.fetchrow("SELECT checksum, version FROM schema_functions")
+    ours = (_digest(code), _number(version))
+    if row and (row["checksum"] == ours[0] or _number(row["version"]) > ours[1]):
+        return
+    async with connection.transaction():
+        # Bodies may name functions that come later in the file.
+        await connection.execute("SET LOCAL check_function_bodies = off")
+        await reach("migrate.functions")
+        try:
+            await connection.execute(code or "SELECT")
+        except asyncpg.InvalidFunctionDefinitionError as error:
+            raise ConfigurationError(
+                f"A function in sql/ has changed its signature ({error}). Servers of the version "
+                "before may be running beside this one: give the changed function a new name."
+            ) from error
+        await reach("migrate.functions_record")
+        await connection.execute(
+            "WITH old AS (DELETE FROM schema_functions) "
+            "INSERT INTO schema_functions (checksum, version) VALUES ($1, $2)",
+            ours[0],
+            version,
+        )
+
+
+def _refuse_newer(applied: set[int], wanted: Sequence[Migration]) -> None:
     unknown = applied - {migration.number for migration in wanted}
     if unknown:
         raise ConfigurationError(
@@ -115,3 +177,11 @@ def _refuse_changed(migration: Migration, checksum: str) -> None:
             f"Migration {migration.number} ({migration.name}) is not the one this database was "
             "made with. Install the released version of Safelight again."
         )
+
+
+def _number(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -11,11 +11,10 @@ from typing import Any
 import structlog
 
 from safelight.errors import NameTaken, SafelightError, Unavailable
-from safelight.infra.activity import Entry
-from safelight.infra.clock import Clock, iso
 from safelight.infra.db import AWAY, Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids, ImageId
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock, Ids, ImageId, iso
 from safelight.infra.metrics import Metrics
 from safelight.ingest import repo
 from safelight.ingest.contract import DatabaseError, OutcomeUnknown
@@ -203,7 +202,7 @@ async def _free_name(connection: Connection, organization: str, name: str) -> st
                 return candidate
 
 
-def _entries(image: Image, upload: Upload, file_name: str) -> list[Entry]:
+def _entries(image: Image, upload: Upload, file_name: str) -> list[Line]:
     """Both moves of the state machine; the second is what the world is told."""
     message = {
         "imageId": image.id,
@@ -217,8 +216,8 @@ def _entries(image: Image, upload: Upload, file_name: str) -> list[Entry]:
         # ascii() because a file name may hold what a JSON column cannot.
         arrived["reason"] = f"sent as {ascii(file_name)[:300]}, kept as {image.name}"
     return [
-        Entry(subject, "image_uploaded", arrived),
-        Entry(
+        Line(subject, "image_uploaded", arrived),
+        Line(
             subject,
             "upload_ingested",
             {"from": Status.UPLOADED, "to": Status.INGESTED, **message},

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safelight.errors import ConfigurationError
-from safelight.infra.data_directory import sync_directory
 from safelight.infra.failpoints import hit
-from safelight.infra.ids import Ids, ImageId
+from safelight.infra.files import sync_directory
+from safelight.infra.injected import Ids, ImageId
 from safelight.ingest.contract import StorageError, StorageFull
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}

@@ -2,23 +2,13 @@
 
 from typing import Any
 
-from safelight.infra.queue.jobs import (
-    HOUR,
-    Backoff,
-    Done,
-    Handler,
-    Job,
-    JobKind,
-    Nothing,
-    Schedule,
-    Verdict,
-)
-from safelight.ingest import repo
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import HOUR, Backoff, Done, Job, JobKind, Nothing, Schedule, Verdict
 from safelight.ingest.offload import Offload, Offloading
 from safelight.ingest.sweep import Sweep
 
 OFFLOAD = JobKind(
-    repo.OFFLOAD,
+    "ingest.offload",
     payload=Offloading,
     limit=8,
     retry=Backoff(attempts=12, cap=600),  # a store may be away for a while; the file is safe

@@ -2,7 +2,13 @@
 
 from enum import StrEnum
 
-from safelight.errors import SafelightError
+from safelight.infra.states import Machine
+
+# What the world is told, and the fields of each message.
+MESSAGES = {
+    "upload_ingested": ("imageId", "name", "checksum", "sizeBytes"),
+    "upload_stored": ("imageId", "name", "eventTime"),
+}
 
 
 class Status(StrEnum):
@@ -18,16 +24,5 @@ TRANSITIONS: dict[Status, tuple[Status, ...]] = {
     Status.STORED: (),
     Status.FAILED: (Status.UPLOADED,),
 }
-
-
-class IllegalTransition(SafelightError):
-    """An image cannot make that move."""
-
-    code = "ILLEGAL_TRANSITION"
-
-
-def check(before: Status, after: Status) -> None:
-    allowed = TRANSITIONS[before]
-    if after not in allowed:
-        names = ", ".join(allowed) or "none: it is final"
-        raise IllegalTransition(f"An image cannot go {before} → {after}. Allowed: {names}.")
+MACHINE = Machine("An image", TRANSITIONS)
+check = MACHINE.check

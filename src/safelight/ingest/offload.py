@@ -11,15 +11,17 @@ directory that is not the one this worker started with makes the job wait.
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import structlog
 from prometheus_client import Counter
 
 from safelight.infra import activity
-from safelight.infra.activity import Entry
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.files import ChecksumMismatch
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
 from safelight.infra.queue.queue import Queue
@@ -31,7 +33,7 @@ from safelight.objects.deliver import Deliver, Delivery
 from safelight.objects.events import OURS, Action, ObjectEvent
 from safelight.objects.jobs import DELIVER
 from safelight.objects.keys import object_key
-from safelight.objects.store import ChecksumMismatch, Facts, Landed, ObjectStore, Place
+from safelight.objects.store import Facts, Landed, ObjectStore, Place
 
 MISSING = Failure("FILE_MISSING", "The received file is no longer in the ingest directory.")
 CHANGED = Failure("CHECKSUM_ERROR", "The received file is not what it was when it arrived.")
@@ -111,13 +113,15 @@ class Offload:
     async def _fail(self, image: Image, job: Job[Offloading], failure: Failure) -> Stored:
         check(image.status, Status.FAILED)
         await reach("ingest.fail")
-        outcome = await repo.fail(self._db, image, failure.to_json(), self._clock.now_ms(), job)
+        facts = {"from": image.status, "to": Status.FAILED, "error": failure.to_json()}
+        line = _line(image, "image_failed", facts)
+        outcome = await repo.fail(self._db, image, line, self._clock.now_ms(), job)
         structlog.get_logger().error("upload.failed", imageId=image.id, **failure.to_json())
         return Stored(outcome)
 
     async def _note(self, image: Image, job: Job[Offloading], error: Exception) -> None:
         data = {"attempt": job.attempt, "error": Failure.of(error).to_json()}
-        entry = Entry(f"image:{image.id}", "offload_attempt", data, also=f"upload:{image.name}")
+        entry = Line(f"image:{image.id}", "offload_attempt", data, also=f"upload:{image.name}")
         async with self._db.connection() as connection:
             await reach("ingest.note")
             await activity.append(connection, image.organization, self._clock.now_ms(), entry)
@@ -165,10 +169,25 @@ class _Storing:
             self._image,
             landed,
             self._facts.metadata,
+            _endings(self._image),
             self._clock.now_ms(),
             self._job,
             (self._queue.lessee, self._queue.lease),
         )
+
+
+def _endings(image: Image) -> dict[str, Line]:
+    """What is told of either end; the statement adds when it was stored, or what beat it."""
+    moved = {"from": image.status, "to": Status.STORED}
+    return {
+        Outcome.STORED: _line(image, "upload_stored", moved),
+        Outcome.BEATEN: _line(image, "image_superseded", moved),
+    }
+
+
+def _line(image: Image, kind: str, facts: dict[str, Any]) -> Line:
+    data = {**facts, "imageId": image.id, "name": image.name}
+    return Line(f"image:{image.id}", kind, data, also=f"upload:{image.name}")
 
 
 def facts_of(image: Image) -> Facts:

@@ -1,7 +1,7 @@
 """The images table. One statement records an upload: row, history and offload job, or nothing."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any
@@ -9,18 +9,15 @@ from typing import Any
 import asyncpg
 
 from safelight.errors import SafelightError
-from safelight.infra import activity
-from safelight.infra.activity import Entry
 from safelight.infra.db import STATEMENT_LOST, Connection, Database
-from safelight.infra.ids import ImageId
+from safelight.infra.history import Line, to_json
+from safelight.infra.injected import ImageId
 from safelight.infra.queue.jobs import Job
 from safelight.ingest.contract import DatabaseError, JobEnqueueError
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.lifecycle import MACHINE, Status
 from safelight.objects.repo import retake_or
-from safelight.objects.store import Landed, Place, Written
+from safelight.objects.store import Landed
 
-OFFLOAD = "ingest.offload"
-_NAME_LOCK = 21767
 _SETTLE_MS = 5000
 
 
@@ -42,7 +39,7 @@ class Image:
 
 
 class Outcome(StrEnum):
-    """What the last step of an offload did; see image_stored and image_failed in migration 0005."""
+    """What the last step of an offload did; see image_stored and image_failed in sql/ingest.sql."""
 
     STORED = "stored"
     BEATEN = "beaten"
@@ -70,39 +67,11 @@ class ConnectionLost(SafelightError):
         self.backend = backend
 
 
-_RECORD = """
-WITH image AS (
-    INSERT INTO images (id, organization, name, idempotency_key, status, temp_path, checksum,
-                        mime_type, width, height, size_bytes, created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $12)
-    RETURNING id
-), job AS (
-    SELECT job_enqueue($13, $2, jsonb_build_object('imageId', id), id, $14) FROM image
-)
-SELECT activity_append($2, $12, $15) FROM job
-"""
-
-
-async def record(connection: Connection, image: Image, node: str, entries: list[Entry]) -> None:
+async def record(connection: Connection, image: Image, node: str, lines: Sequence[Line]) -> None:
     backend = connection.get_server_pid()
     try:
-        await connection.fetchval(
-            _RECORD,
-            image.id,
-            image.organization,
-            image.name,
-            image.idempotency_key,
-            image.status,
-            image.temp_path,
-            image.checksum,
-            image.mime_type,
-            image.width,
-            image.height,
-            image.size_bytes,
-            image.created_at,
-            OFFLOAD,
-            node,
-            activity.to_json(entries),
+        await connection.execute(
+            "SELECT image_record($1, $2, $3)", asdict(image), node, to_json(lines)
         )
     except STATEMENT_LOST as error:
         raise ConnectionLost(backend) from error
@@ -129,9 +98,7 @@ async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool:
 
 async def lock_names(connection: Connection, organization: str) -> None:
     """Choosing a free name must not race another choice in the same organization."""
-    await connection.execute(
-        "SELECT pg_advisory_xact_lock($1, hashtext($2))", _NAME_LOCK, organization
-    )
+    await connection.execute("SELECT names_lock($1)", organization)
 
 
 async def taken_names(connection: Connection, organization: str, names: list[str]) -> set[str]:
@@ -176,22 +143,22 @@ async def store(
     image: Image,
     landed: Landed,
     metadata: Mapping[str, str],
+    lines: Mapping[str, Line],
     now: int,
     job: Job[Any],
     lessee: tuple[str | None, timedelta],
 ) -> Stored:
-    """The last step of an offload, all of it in one statement."""
+    """The last step of an offload, all of it in one statement. `lines` by how it may end."""
     try:
         row = await connection.fetchrow(
-            "SELECT * FROM image_stored($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+            "SELECT * FROM image_stored($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             image.id,
             image.organization,
             image.name,
-            landed.place,
-            landed.epoch,
-            landed.written,
-            landed.etag,
+            MACHINE.before(Status.STORED),
+            asdict(landed),
             dict(metadata),
+            {outcome: line.to_json() for outcome, line in lines.items()},
             now,
             job.id,
             job.claim,
@@ -210,41 +177,18 @@ async def store(
     )
 
 
-async def fail(
-    db: Database, image: Image, error: dict[str, str], now: int, job: Job[Any]
-) -> Outcome:
+async def fail(db: Database, image: Image, line: Line, now: int, job: Job[Any]) -> Outcome:
     outcome = await db.fetchval(
         "SELECT image_failed($1, $2, $3, $4, $5, $6, $7)",
         image.id,
         image.organization,
-        image.name,
-        error,
+        MACHINE.before(Status.FAILED),
+        to_json([line]),
         now,
         job.id,
         job.claim,
     )
     return Outcome(outcome)
-
-
-async def delete(
-    connection: Connection,
-    organization: str,
-    name: str,
-    place: Place,
-    actor: dict[str, str],
-    now: int,
-) -> Written:
-    """The last step of deleting a name: what is on its way to it will not become it."""
-    row = await connection.fetchrow(
-        "SELECT * FROM upload_delete($1, $2, $3, $4, $5)",
-        organization,
-        name,
-        place is not Place.TELLING_BUCKET,
-        actor,
-        now,
-    )
-    assert row is not None  # noqa: S101 - a function's row
-    return Written(row["event_id"], row["event_time"], row["job_id"])
 
 
 def _image(row: asyncpg.Record) -> Image:

@@ -13,8 +13,8 @@ from safelight.http.errors import UnknownError
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
 from safelight.infra import activity
-from safelight.infra.clock import iso
 from safelight.infra.db import Database
+from safelight.infra.injected import iso
 from safelight.ingest import repo
 from safelight.ingest.accept import Ingest, OnConflict, Upload, answer
 from safelight.ingest.contract import StreamError

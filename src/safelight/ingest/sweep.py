@@ -6,9 +6,9 @@ from enum import Enum
 
 import structlog
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import hit
+from safelight.infra.injected import Clock
 from safelight.infra.metrics import Metrics
 from safelight.ingest import repo
 from safelight.ingest.directory import Found, IngestDirectory

@@ -6,6 +6,14 @@ from typing import Self
 
 from safelight.objects.events import ObjectEvent
 
+# What the world is told, and the fields of each message.
+MESSAGES = {
+    "classification_workflow_started": ("name", "idempotencyKey", "run"),
+    "classification_workflow_skipped": ("name", "eventTime", "reason"),
+    "upload_deleted": ("name", "eventTime"),
+    "upload_delete_error": ("name", "error"),
+}
+
 
 class RunState(StrEnum):
     """Of the newest run for a marker; `classificationStatus` has the same words."""

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
-from safelight.infra import activity
-from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock, iso
-from safelight.infra.db import Connection, Database
+from safelight.infra.activity import Unit, Units
+from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.queue.jobs import Done, Job, LeaseLost, Verdict
+from safelight.infra.history import Line
+from safelight.infra.injected import iso
+from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.library import repo
 from safelight.library.entry import BeatenBy, CreateFacts, Entry, Stamp, StoreNow
 from safelight.library.order import (
@@ -37,6 +37,7 @@ from safelight.library.order import (
 )
 from safelight.library.repo import Present
 from safelight.library.search import words
+from safelight.objects import repo as objects
 from safelight.objects.deliver import Delivery
 from safelight.objects.events import OURS, ObjectEvent
 from safelight.objects.keys import split_key
@@ -54,25 +55,23 @@ class Projection:
 
     def __init__(
         self,
-        db: Database,
+        units: Units,
         store: ObjectStore,
-        clock: Clock,
-        bus: Bus,
         wake_classifier: Callable[[], None],
         *,
         telling: bool = False,
     ) -> None:
-        self._db = db
+        self._units = units
+        self._clock = units.clock
         self._store = store
-        self._clock = clock
-        self._bus = bus
         self._wake_classifier = wake_classifier
         self._telling = telling
         self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
 
     async def on_created(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
         organization, name = split_key(event.key)
-        async with self._room(), self._db.transaction() as connection:
+        async with self._room(), self._units.open(organization) as unit:
+            connection = unit.connection
             found = await repo.look(connection, organization, name)
             present = await self._ask(event.key) if self._telling else found.present
             decision = decide_create(
@@ -82,16 +81,16 @@ class Projection:
                 present.now if present else None,
                 found.run,
             )
-            told = await self._create(connection, organization, name, event, decision, present)
-            await self._settle(connection, event, job, organization, told)
-        self._bus.announce("activity", organization)
+            unit.tell(*await self._create(connection, organization, name, event, decision, present))
+            await self._delivered(unit, event, job)
         if isinstance(decision, WriteMarker | StartRun):
             self._wake_classifier()
         return Done(already=True)
 
     async def on_deleted(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
         organization, name = split_key(event.key)
-        async with self._db.transaction() as connection:
+        async with self._units.open(organization) as unit:
+            connection = unit.connection
             found = await repo.look(connection, organization, name)
             stamp = Stamp.of(event)
             # Of a bucket that tells by itself the index knows only what we did to it.
@@ -103,9 +102,8 @@ class Projection:
                 found.present.now if found.present and trusted else None,
                 built_in=not self._telling,
             )
-            told = await self._delete(connection, organization, name, event, decision)
-            await self._settle(connection, event, job, organization, told)
-        self._bus.announce("activity", organization)
+            unit.tell(*await self._delete(connection, organization, name, event, decision))
+            await self._delivered(unit, event, job)
         return Done(already=True)
 
     async def _create(
@@ -116,7 +114,7 @@ class Projection:
         event: ObjectEvent,
         decision: CreateDecision,
         present: Present | None,
-    ) -> list[activity.Entry]:
+    ) -> list[Line]:
         now = self._clock.now_ms()
         if isinstance(decision, Skip):
             return [_dropped(name, event, decision.reason, decision.beaten_by)]
@@ -148,7 +146,7 @@ class Projection:
         name: str,
         event: ObjectEvent,
         decision: DeleteDecision,
-    ) -> list[activity.Entry]:
+    ) -> list[Line]:
         if isinstance(decision, Skip):
             return [_dropped(name, event, decision.reason, decision.beaten_by, told=False)]
         stamp, now = decision.tombstone.stamp, self._clock.now_ms()
@@ -170,19 +168,9 @@ class Projection:
         now = StoreNow(info.etag, info.metadata.get("idempotencyKey"))
         return Present(now, info.content_type, info.size, dict(info.metadata))
 
-    async def _settle(
-        self,
-        connection: Connection,
-        event: ObjectEvent,
-        job: Job[Delivery],
-        organization: str,
-        told: list[activity.Entry],
-    ) -> None:
-        """Raising rolls back what this attempt wrote: the event is somebody else's by now."""
-        await reach("library.settle")
-        now = self._clock.now_ms()
-        if not await repo.settle(connection, event.id, job, organization, told, now):
-            raise LeaseLost
+    async def _delivered(self, unit: Unit, event: ObjectEvent, job: Job[Delivery]) -> None:
+        await objects.delivered(unit.connection, event.id, unit.now)
+        unit.ends(job)
 
 
 def _facts(present: Present | None, event: ObjectEvent) -> dict[str, Any]:
@@ -204,8 +192,8 @@ def _whole(text: str | None) -> int | None:
     )
 
 
-def _started(name: str, event: ObjectEvent, entry: Entry, run: int) -> activity.Entry:
-    return activity.Entry(
+def _started(name: str, event: ObjectEvent, entry: Entry, run: int) -> Line:
+    return Line(
         f"upload:{name}",
         "classification_workflow_started",
         {
@@ -217,9 +205,7 @@ def _started(name: str, event: ObjectEvent, entry: Entry, run: int) -> activity.
     )
 
 
-def _stopped(
-    name: str, entry: Entry | None, run: int | None, winner: BeatenBy
-) -> list[activity.Entry]:
+def _stopped(name: str, entry: Entry | None, run: int | None, winner: BeatenBy) -> list[Line]:
     """A run that was under way for what is no longer there. If it finds something, nobody asks."""
     if entry is None or run is None:
         return []
@@ -230,7 +216,7 @@ def _stopped(
         "reason": "superseded" if winner.idempotency_key else "deleted",
         "beatenBy": _winner(winner),
     }
-    return [activity.Entry(f"upload:{name}", "run_dropped", data)]
+    return [Line(f"upload:{name}", "run_dropped", data)]
 
 
 def _dropped(
@@ -240,7 +226,7 @@ def _dropped(
     beaten_by: BeatenBy | None,
     *,
     told: bool = True,
-) -> activity.Entry:
+) -> Line:
     """Clients hear of uploads that came too late; the rest is for those who read the history."""
     data: dict[str, Any] = {
         "name": name,
@@ -252,7 +238,7 @@ def _dropped(
         data["beatenBy"] = _winner(beaten_by)
     public = told and reason in _TOLD
     kind = "classification_workflow_skipped" if public else "event_dropped"
-    return activity.Entry(f"upload:{name}", kind, data)
+    return Line(f"upload:{name}", kind, data)
 
 
 def _winner(beaten_by: BeatenBy) -> dict[str, str | None]:
@@ -263,11 +249,11 @@ def _winner(beaten_by: BeatenBy) -> dict[str, str | None]:
     }
 
 
-def _deleted(name: str, event: ObjectEvent, decision: RemoveRow | KeepTombstone) -> activity.Entry:
+def _deleted(name: str, event: ObjectEvent, decision: RemoveRow | KeepTombstone) -> Line:
     """One of our own that had no entry yet is news as well: clients may have seen it stored."""
     data = {"name": name, "eventTime": iso(event.event_time)}
     unknown = isinstance(decision, KeepTombstone)
     if unknown:
         data["reason"] = "no_entry"
     kind = "event_dropped" if unknown and event.source != OURS else "upload_deleted"
-    return activity.Entry(f"upload:{name}", kind, data)
+    return Line(f"upload:{name}", kind, data)

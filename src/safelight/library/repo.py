@@ -1,14 +1,14 @@
-"""The uploads table, its tombstones, and the functions of migration 0006 that change them."""
+"""The uploads table, its tombstones, and the functions of sql/library.sql that change them."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
-from safelight.infra import activity
 from safelight.infra.db import Connection, Database
-from safelight.infra.queue.jobs import Job
+from safelight.infra.history import Line, to_json
 from safelight.library.entry import Entry, RunState, Stamp, StoreNow, Tombstone
+from safelight.objects.store import Place, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,25 +86,19 @@ async def mark(
     words: list[str],
     now: int,
 ) -> tuple[int, int | None]:
-    """The run that was started, and the replaced marker's that was stopped."""
+    """The run that was started, and the replaced marker's that was stopped. `facts` are columns."""
+    upload = {
+        "organization": organization,
+        "name": name,
+        "event_time": entry.stamp.event_time,
+        "sequencer": entry.stamp.sequencer,
+        "source": entry.stamp.source,
+        "e_tag": entry.etag,
+        "idempotency_key": entry.idempotency_key,
+        **facts,
+    }
     row = await connection.fetchrow(
-        "SELECT * FROM library_mark"
-        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
-        organization,
-        name,
-        entry.stamp.event_time,
-        entry.stamp.sequencer,
-        entry.stamp.source,
-        entry.etag,
-        entry.idempotency_key,
-        replaces,
-        facts["image_id"],
-        facts["mime_type"],
-        facts["width"],
-        facts["height"],
-        facts["size_bytes"],
-        words,
-        now,
+        "SELECT * FROM library_mark($1, $2, $3, $4)", upload, words, replaces, now
     )
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
     return row["started"], row["stopped"]
@@ -148,7 +142,7 @@ async def remove(
 ) -> int | None:
     """The row, if there is one; the tombstone in any case. Answers the run that was stopped."""
     stopped: int | None = await connection.fetchval(
-        "SELECT library_remove($1, $2, $3, $4, $5, $6) -- DELETE ",
+        "SELECT library_remove($1, $2, $3, $4, $5, $6)",
         organization,
         name,
         stamp.event_time,
@@ -159,25 +153,20 @@ async def remove(
     return stopped
 
 
-async def settle(
-    connection: Connection,
-    event_id: int,
-    job: Job[Any],
-    organization: str,
-    entries: list[activity.Entry],
-    now: int,
-) -> bool:
-    """Ends the delivery; the last statement of its transaction."""
-    settled: bool = await connection.fetchval(
-        "SELECT event_settled($1, $2, $3, $4, $5, $6)",
-        event_id,
-        job.id,
-        job.claim,
+async def delete(
+    connection: Connection, organization: str, name: str, place: Place, line: Line, now: int
+) -> Written:
+    """The last step of deleting a name: what is on its way to it will not become it."""
+    row = await connection.fetchrow(
+        "SELECT * FROM upload_delete($1, $2, $3, $4, $5)",
         organization,
-        activity.to_json(entries),
+        name,
+        place is not Place.TELLING_BUCKET,
+        to_json([line]),
         now,
     )
-    return settled
+    assert row is not None  # noqa: S101 - a function's row
+    return Written(row["event_id"], row["event_time"], row["job_id"])
 
 
 async def find(db: Database, organization: str, name: str) -> Upload | None:

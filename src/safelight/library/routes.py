@@ -13,10 +13,10 @@ from safelight.http.content import Stored, respond
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
 from safelight.infra import activity
-from safelight.infra.clock import iso
 from safelight.infra.db import Database
-from safelight.ingest.deletion import Deletion
+from safelight.infra.injected import iso
 from safelight.library import repo
+from safelight.library.deletion import Deletion
 from safelight.library.entry import RunState
 from safelight.library.repo import Filters, Upload
 from safelight.library.search import prefix_query

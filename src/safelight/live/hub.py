@@ -12,19 +12,19 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import takewhile
+from typing import Any
 
 import structlog
 
 from safelight.infra import activity
-from safelight.infra.activity import MESSAGES, Activity
 from safelight.infra.bus import Bus
 from safelight.infra.db import AWAY, Database
+from safelight.infra.history import Messages
+from safelight.infra.queue.jobs import ACTIVITY
 
-TOPIC = "activity"
 _BATCH = 500
 _MEMORY = 2000
 _LOOK_SECONDS = 2.0
-PUBLIC_TYPES = list(MESSAGES)
 
 Message = tuple[int, str]  # seq and the JSON text, encoded once for all sockets
 
@@ -32,8 +32,9 @@ Message = tuple[int, str]  # seq and the JSON text, encoded once for all sockets
 class Room:
     """One organization's recent messages and the wish to hear of more."""
 
-    def __init__(self, db: Database, organization: str, position: int) -> None:
+    def __init__(self, db: Database, messages: Messages, organization: str, position: int) -> None:
         self._db = db
+        self._messages = messages
         self._organization = organization
         self._recent: deque[Message] = deque()
         self._floor = position  # every message after this one is in _recent
@@ -67,9 +68,9 @@ class Room:
 
     async def _read(self, after: int) -> list[Message]:
         rows = await activity.feed(
-            self._db, self._organization, after=after, limit=_BATCH, types=PUBLIC_TYPES
+            self._db, self._organization, after=after, limit=_BATCH, types=self._messages.types
         )
-        return [_encode(row) for row in rows]
+        return [(row.seq, _text(self._messages.show(row))) for row in rows]
 
     async def after(self, position: int) -> list[Message]:
         """What comes after a position, waiting until there is something."""
@@ -91,14 +92,15 @@ class Room:
 
 
 class Hub:
-    def __init__(self, db: Database, bus: Bus) -> None:
+    def __init__(self, db: Database, bus: Bus, messages: Messages) -> None:
         self._db = db
+        self._messages = messages
         self._bus = bus
         self._rooms: dict[str, tuple[Room, asyncio.Task[None]]] = {}
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        unsubscribe = self._bus.subscribe(TOPIC, self._on_news, resync=self._wake_all)
+        unsubscribe = self._bus.subscribe(ACTIVITY, self._on_news, resync=self._wake_all)
         try:
             yield
         finally:
@@ -117,7 +119,7 @@ class Hub:
     @asynccontextmanager
     async def room(self, organization: str, newest: int) -> AsyncIterator[Room]:
         if organization not in self._rooms:
-            room = Room(self._db, organization, newest)
+            room = Room(self._db, self._messages, organization, newest)
             self._rooms[organization] = (room, asyncio.create_task(room.run()))
         room, task = self._rooms[organization]
         room.visitors += 1
@@ -130,5 +132,5 @@ class Hub:
                 del self._rooms[organization]
 
 
-def _encode(row: Activity) -> Message:
-    return row.seq, json.dumps(row.as_message(), ensure_ascii=False, separators=(",", ":"))
+def _text(message: dict[str, Any]) -> str:
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":"))

@@ -15,7 +15,8 @@ from safelight.http.paging import DEFAULT_LIMIT, Limit
 from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
-from safelight.live.hub import PUBLIC_TYPES, Hub, Room
+from safelight.infra.history import Messages
+from safelight.live.hub import Hub, Room
 
 router = APIRouter(tags=["live"])
 
@@ -29,6 +30,7 @@ _CHECK_SECONDS = 20.0
 async def poll(
     access: Annotated[Access, allow(Role.VIEWER)],
     db: Annotated[Database, provided(Database)],
+    messages: Annotated[Messages, provided(Messages)],
     after: After = 0,
     limit: Limit = DEFAULT_LIMIT,
     types: Annotated[str | None, Query(description="Comma list; `*` adds the inner ones.")] = None,
@@ -39,9 +41,9 @@ async def poll(
     if after and position < floor:
         items.append(_truncated(floor))
     rows = await activity.feed(
-        db, organization, after=max(position, floor), limit=limit + 1, types=_types(types)
+        db, organization, after=max(position, floor), limit=limit + 1, types=_types(types, messages)
     )
-    items += [row.as_message() for row in rows[:limit]]
+    items += [messages.show(row) for row in rows[:limit]]
     more = len(rows) > limit
     return {"items": items, "nextCursor": str(rows[limit - 1].seq) if more else None}
 
@@ -112,9 +114,9 @@ async def _until_first(*work: Any) -> None:
             task.result()
 
 
-def _types(given: str | None) -> list[str] | None:
+def _types(given: str | None, messages: Messages) -> list[str] | None:
     if given is None:
-        return PUBLIC_TYPES
+        return messages.types
     wanted = [part.strip() for part in given.split(",") if part.strip()]
     if "*" in wanted:
         return None

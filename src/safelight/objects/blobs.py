@@ -24,8 +24,8 @@ from pathlib import Path
 
 from safelight.errors import ConfigurationError
 from safelight.infra.failpoints import hit
-from safelight.infra.ids import Ids
-from safelight.objects.files import Measured, copy, measure, measure_durable, sync_directory
+from safelight.infra.files import Measured, copy, measure, measure_durable, sync_directory
+from safelight.infra.injected import Ids
 from safelight.objects.store import DamagedObject
 
 _NAME = re.compile(r"[0-9a-f]{64}")

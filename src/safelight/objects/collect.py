@@ -9,9 +9,9 @@ import asyncio
 
 import structlog
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
+from safelight.infra.injected import Clock
 from safelight.objects import repo
 from safelight.objects.blobs import Blobs, Found
 

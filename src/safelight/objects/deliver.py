@@ -3,9 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from safelight.infra.clock import Clock
-from safelight.infra.db import Database
-from safelight.infra.failpoints import reach
+from safelight.infra.activity import Units
 from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.objects import repo
 from safelight.objects.events import Action, ObjectEvent
@@ -28,9 +26,9 @@ Reactions = Mapping[Action, Sequence[Reaction]]
 
 
 class Deliver:
-    def __init__(self, db: Database, clock: Clock, reactions: Reactions) -> None:
-        self._db = db
-        self._clock = clock
+    def __init__(self, units: Units, reactions: Reactions) -> None:
+        self._db = units.db
+        self._units = units
         self._reactions = reactions
         self._fresh: dict[int, ObjectEvent] = {}
 
@@ -48,6 +46,7 @@ class Deliver:
             verdict = await react(event, job)
             if verdict != Done():
                 return verdict
-        await reach("objects.delivered")
-        mine = await repo.delivered(self._db, event.id, self._clock.now_ms(), job.id, job.claim)
-        return job.ended(mine)
+        async with self._units.open(job.organization) as unit:
+            await repo.delivered(unit.connection, event.id, unit.now)
+            unit.ends(job)
+        return Done(already=True)

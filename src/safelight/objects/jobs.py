@@ -3,12 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import (
     HOUR,
     MINUTE,
     Backoff,
     Done,
-    Handler,
     Job,
     JobKind,
     Nothing,

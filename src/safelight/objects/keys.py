@@ -11,6 +11,8 @@ import unicodedata
 from typing import Final
 from urllib.parse import quote, unquote
 
+from safelight.errors import RangeNotSatisfiable
+
 NAME_BYTES: Final = 255
 EXTENSION_BYTES: Final = 16
 RESERVED_ORGANIZATION_IDS: Final = frozenset(
@@ -102,6 +104,24 @@ def split_key(key: str) -> tuple[str, str]:
     except (InvalidOrganizationId, InvalidName) as fault:
         raise InvalidKey(f"The object key is malformed: {fault}") from fault
     return organization_id, name
+
+
+def owner_of(key: str) -> tuple[str | None, str | None]:
+    """The organization and name of an upload's key; nobody's under a reserved prefix."""
+    try:
+        return split_key(key)
+    except ReservedKey:
+        if any(part in {"", ".", ".."} for part in key.split("/")):
+            raise InvalidKey("An object key cannot have empty or dotted parts.") from None
+        return None, None
+
+
+def within(size: int, start: int, stop: int | None) -> tuple[int, int]:
+    """The part of a range that lies in the object; the whole of an empty object is no error."""
+    end = size if stop is None else min(stop, size)
+    if not 0 <= start < end and (start, end, size) != (0, 0, 0):
+        raise RangeNotSatisfiable
+    return start, end
 
 
 def to_metadata(name: str) -> str:

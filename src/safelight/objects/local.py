@@ -8,16 +8,15 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.files import CHUNK, ByteSource, Spool
+from safelight.infra.injected import Clock, Ids
 from safelight.objects import repo
 from safelight.objects.blobs import Blobs, Staged
+from safelight.objects.keys import owner_of, within
 from safelight.objects.records import PlainDelete, PlainPut
-from safelight.objects.spool import Spool
 from safelight.objects.store import (
-    CHUNK,
     Content,
     DamagedObject,
     DeleteRecord,
@@ -29,11 +28,8 @@ from safelight.objects.store import (
     Place,
     PutRecord,
     R,
-    Source,
     StoreUnavailable,
     Written,
-    owner_of,
-    within,
 )
 
 _TAKES = 4
@@ -54,10 +50,10 @@ class LocalStore:
         if not os.access(self._blobs.root, os.W_OK):
             raise StoreUnavailable(f"The blob directory {self._blobs.root} cannot be written.")
 
-    async def put(self, key: str, source: Source, facts: Facts) -> Written:
+    async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
         return await self.put_with(key, source, facts, PlainPut(key, facts, self._clock))
 
-    async def put_with(self, key: str, source: Source, facts: Facts, record: PutRecord[R]) -> R:
+    async def put_with(self, key: str, source: ByteSource, facts: Facts, record: PutRecord[R]) -> R:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
             staged = await self._spool.run(

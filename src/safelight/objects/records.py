@@ -1,8 +1,8 @@
 """The transactions of a put and a delete that are nothing but that."""
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
+from safelight.infra.injected import Clock
 from safelight.objects import repo
 from safelight.objects.store import Facts, Landed, Place, Written
 

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import JobKind, Nothing
 from safelight.objects.blobs import Blobs

@@ -1,4 +1,4 @@
-"""The tables of objects, events and blobs. Migration 0005 holds the functions and their reasons."""
+"""The tables of objects, events and blobs. The functions are in sql/objects.sql."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,9 +6,10 @@ from typing import Any
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Connection, Database, write
 from safelight.objects.events import Action, ObjectEvent
-from safelight.objects.store import Facts, Landed, Listed, ObjectInfo, Place, Written, owner_of
+from safelight.objects.keys import owner_of
+from safelight.objects.store import Facts, Landed, Listed, ObjectInfo, Place, Written
 
 _RETAKE = "SL001"
 
@@ -67,6 +68,15 @@ async def delete(connection: Connection, key: str, place: Place, now: int) -> Wr
     return _written(row)
 
 
+@write
+async def share(connection: Connection, key: str, etag: str, as_key: str, now: int) -> str | None:
+    """Pins bytes of the built-in store under a key of ours; their sha256, if that is possible."""
+    checksum: str | None = await connection.fetchval(
+        "SELECT object_share($1, $2, $3, $4)", key, etag, as_key, now
+    )
+    return checksum
+
+
 async def find(db: Database | Connection, key: str) -> tuple[ObjectInfo, str | None] | None:
     """The object and its blob, if it is in the index and present."""
     row = await db.fetchrow(
@@ -121,17 +131,11 @@ async def event(db: Database, event_id: int) -> ObjectEvent | None:
     return ObjectEvent(**{**values, "action": Action(values["action"])})
 
 
-async def delivered(db: Database, event_id: int, now: int, job_id: int, claim: int) -> bool:
-    """Marks the event and ends the job; false when the job is somebody else's by now."""
-    mine = await db.fetchval(
-        "WITH told AS (UPDATE object_events SET delivered_at = $2 WHERE id = $1) "
-        "SELECT job_finish($3, $4)",
-        event_id,
-        now,
-        job_id,
-        claim,
+@write
+async def delivered(connection: Connection, event_id: int, now: int) -> None:
+    await connection.execute(
+        "UPDATE object_events SET delivered_at = $2 WHERE id = $1", event_id, now
     )
-    return bool(mine)
 
 
 # Writes to a bucket
@@ -172,9 +176,7 @@ async def take_over(connection: Connection, ticket: Ticket) -> bool:
     row = await connection.fetchrow(
         "SELECT FROM object_outbox WHERE id = $1 FOR UPDATE SKIP LOCKED", ticket.id
     )
-    free = row is not None and await connection.fetchval(
-        "SELECT pg_try_advisory_xact_lock(21768, hashtext($1))", ticket.key
-    )
+    free = row is not None and await connection.fetchval("SELECT object_try_lock($1)", ticket.key)
     return bool(free)
 
 
@@ -189,17 +191,8 @@ async def epoch(db: Database, shard: str) -> int:
 async def next_epoch(db: Database, shard: str) -> None:
     """From its commit on, no put that looked at this shard's files before can still end."""
     async with db.transaction() as connection:
-        await connection.execute("SELECT pg_advisory_xact_lock(21769, hashtext($1))", shard)
+        await connection.execute("SELECT shard_lock($1)", shard)
         await connection.execute("UPDATE blob_epochs SET epoch = epoch + 1 WHERE shard = $1", shard)
-
-
-async def pin(connection: Connection, sha256: str, holder: str) -> bool:
-    """Keeps a blob for `holder` until `unpin`. False: it is going or gone."""
-    return bool(await connection.fetchval("SELECT blob_pin($1, $2)", sha256, holder))
-
-
-async def unpin(connection: Connection, sha256: str, holder: str, now: int) -> None:
-    await connection.execute("SELECT blob_unpin($1, $2, $3)", sha256, holder, now)
 
 
 async def condemn(db: Database, before: int, limit: int) -> int:
@@ -230,7 +223,7 @@ async def lock_condemned(connection: Connection, shard: str) -> list[str]:
     """References are asked about once more: they cannot exist, and a file is at stake."""
     rows = await connection.fetch(
         "SELECT sha256 FROM blobs WHERE state = 'condemned' AND left(sha256, 2) = $1 "
-        "AND NOT EXISTS (SELECT FROM blob_references WHERE blob = sha256) FOR UPDATE",
+        "AND NOT EXISTS (SELECT FROM objects WHERE blob = sha256) FOR UPDATE",
         shard,
     )
     return [row["sha256"] for row in rows]

@@ -20,18 +20,15 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store as Bucket
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.files import CHUNK, ByteSource, Measured, OnDisk, Spool, measure
+from safelight.infra.injected import Clock, Ids
 from safelight.objects import repo
 from safelight.objects.events import Action
-from safelight.objects.files import Measured, measure
-from safelight.objects.keys import InvalidName, from_metadata, to_metadata
+from safelight.objects.keys import InvalidName, from_metadata, owner_of, to_metadata, within
 from safelight.objects.records import PlainDelete, PlainPut
-from safelight.objects.spool import OnDisk, Spool
 from safelight.objects.store import (
-    CHUNK,
     METADATA_NAMES,
     Content,
     DeleteRecord,
@@ -43,11 +40,8 @@ from safelight.objects.store import (
     Place,
     PutRecord,
     R,
-    Source,
     StoreUnavailable,
     Written,
-    owner_of,
-    within,
 )
 
 if TYPE_CHECKING:
@@ -80,10 +74,10 @@ class S3Store:
 
     # Writing
 
-    async def put(self, key: str, source: Source, facts: Facts) -> Written:
+    async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
         return await self.put_with(key, source, facts, PlainPut(key, facts, self._clock))
 
-    async def put_with(self, key: str, source: Source, facts: Facts, record: PutRecord[R]) -> R:
+    async def put_with(self, key: str, source: ByteSource, facts: Facts, record: PutRecord[R]) -> R:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
             what = await self._measured(file, facts.sha256)

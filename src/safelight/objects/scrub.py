@@ -11,10 +11,10 @@ import structlog
 from prometheus_client import Gauge
 
 from safelight.infra import activity
-from safelight.infra.activity import Entry
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock
 from safelight.infra.metrics import Metrics
 from safelight.objects import repo
 from safelight.objects.blobs import Blobs
@@ -88,8 +88,8 @@ class Scrub:
             await activity.append(connection, organization, self._clock.now_ms(), *entries)
 
 
-def _entry(name: str, *, whole: bool) -> Entry:
+def _entry(name: str, *, whole: bool) -> Line:
     if whole:
-        return Entry(f"upload:{name}", "original_healed")
+        return Line(f"upload:{name}", "original_healed")
     error = {"code": DamagedObject.code, "message": DamagedObject.default_message()}
-    return Entry(f"upload:{name}", "original_damaged", {"error": error})
+    return Line(f"upload:{name}", "original_damaged", {"error": error})

@@ -1,8 +1,8 @@
 """Writes to a bucket that nobody finished: tells of what the bucket holds instead."""
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.injected import Clock
 from safelight.objects import repo
 from safelight.objects.repo import Ticket
 from safelight.objects.store import Facts, Landed, NoSuchObject, ObjectInfo, ObjectStore, Place

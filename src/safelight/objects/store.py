@@ -12,34 +12,24 @@ Guarantees (tests/objects/test_conformance.py holds each store to them)
 Gap: in a bucket whose notifications are the source of events, they are the bucket's to keep.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 from typing import Protocol, TypeVar
 
-from safelight.errors import NotFound, RangeNotSatisfiable, SafelightError, Unavailable
+from safelight.errors import NotFound, SafelightError, Unavailable
 from safelight.infra.db import Connection
-from safelight.objects.keys import InvalidKey, ReservedKey, split_key
+from safelight.infra.files import ByteSource
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
-CHUNK = 1024 * 1024
 # What may be kept with an object. Buckets forget the case of these names; this restores it.
 METADATA_NAMES = ("organizationId", "name", "idempotencyKey", "imageId", "width", "height")
-# A file must not change any more: the store may keep the file itself rather than a copy.
-Source = Path | AsyncIterable[bytes]
 
 
 class NoSuchObject(NotFound):
     """There is no such object."""
-
-
-class ChecksumMismatch(SafelightError):
-    """The bytes are not those that were announced. Nothing was stored."""
-
-    code = "CHECKSUM_ERROR"
 
 
 class DamagedObject(SafelightError):
@@ -138,10 +128,12 @@ class DeleteRecord(Protocol[R_co]):
 
 
 class ObjectStore(Protocol):
-    async def put(self, key: str, source: Source, facts: Facts) -> Written:
+    async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
         """Keys under a reserved prefix can be put too; their events are delivered to nobody."""
 
-    async def put_with(self, key: str, source: Source, facts: Facts, record: PutRecord[R]) -> R: ...
+    async def put_with(
+        self, key: str, source: ByteSource, facts: Facts, record: PutRecord[R]
+    ) -> R: ...
 
     async def head(self, key: str) -> ObjectInfo:
         """Raises `NoSuchObject`."""
@@ -162,21 +154,3 @@ class ObjectStore(Protocol):
         """Raises `StoreUnavailable` when nothing could be stored right now."""
 
     async def close(self) -> None: ...
-
-
-def owner_of(key: str) -> tuple[str | None, str | None]:
-    """The organization and name of an upload's key; nobody's under a reserved prefix."""
-    try:
-        return split_key(key)
-    except ReservedKey:
-        if any(part in {"", ".", ".."} for part in key.split("/")):
-            raise InvalidKey("An object key cannot have empty or dotted parts.") from None
-        return None, None
-
-
-def within(size: int, start: int, stop: int | None) -> tuple[int, int]:
-    """The part of a range that lies in the object; the whole of an empty object is no error."""
-    end = size if stop is None else min(stop, size)
-    if not 0 <= start < end and (start, end, size) != (0, 0, 0):
-        raise RangeNotSatisfiable
-    return start, end

@@ -3,9 +3,9 @@
 import asyncio
 from pathlib import Path
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import hit, reach
+from safelight.infra.injected import Clock
 from safelight.objects import repo
 
 DAY_MS = 86_400_000

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.clock import iso
+from safelight.infra.injected import iso
 from safelight.submissions.moments import to_ms
 
 TTL_MS = 24 * 3_600_000

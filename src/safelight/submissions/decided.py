@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from safelight.approvals.decide import EXPIRED
 from safelight.approvals.lifecycle import Status
 from safelight.approvals.repo import Approval
-from safelight.infra.activity import Entry
 from safelight.infra.db import Connection
+from safelight.infra.history import Line
 from safelight.submissions import repo
 from safelight.submissions.findings import Rejection
 from safelight.submissions.lifecycle import RejectionCode, State
@@ -23,7 +23,7 @@ class SubmissionDecided:
 
     async def decided(
         self, connection: Connection, approval: Approval, actor: dict[str, str]
-    ) -> Sequence[Entry]:
+    ) -> Sequence[Line]:
         """Approved, the stored rendition is public from the commit on."""
         subject = approval.subject
         submission = await repo.lock(connection, subject.id) if subject else None

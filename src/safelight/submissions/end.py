@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from safelight.approvals.workflow import Approvals
 from safelight.errors import NotFound
 from safelight.infra import activity
-from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock
 from safelight.submissions import repo
 from safelight.submissions.findings import Rejection
 from safelight.submissions.lifecycle import RejectionCode, State
@@ -59,7 +59,7 @@ class End:
 
     async def _change(
         self, connection: Connection, submission: Submission, why: Rejection, actor: dict[str, str]
-    ) -> Sequence[Entry]:
+    ) -> Sequence[Line]:
         if submission.state is State.PUBLISHED:
             change = Change(State.WITHDRAWN, actor=actor, reason=why.message)
         else:

@@ -7,7 +7,7 @@ informs people and recovery; what is true is in the submission's own row.
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from safelight.infra.clock import iso
+from safelight.infra.injected import iso
 from safelight.submissions.failures import FailureClass
 from safelight.submissions.lifecycle import State
 from safelight.submissions.moments import to_ms

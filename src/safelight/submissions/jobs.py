@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from safelight.infra.queue.jobs import Done, Handler, Job, JobKind, Nothing, Schedule, Verdict
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Done, Job, JobKind, Nothing, Schedule, Verdict
 from safelight.settings import Settings
 from safelight.submissions.gone import SourceGone
 from safelight.submissions.kinds import PROCESS, RECOVER, RELEASE, SOURCE_GONE

@@ -5,6 +5,11 @@ from typing import Final
 
 from safelight.errors import SafelightError
 
+# What the world is told, and the fields of each message.
+MESSAGES = {
+    "submission_state_changed": ("id", "from", "to"),
+}
+
 
 class State(StrEnum):
     RECEIVED = "RECEIVED"  # pinned, and waiting for its turn

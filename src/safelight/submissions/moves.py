@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from safelight.infra import kv
-from safelight.infra.activity import Entry
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock
 from safelight.infra.queue.queue import Queue
 from safelight.submissions import budget, inflight, repo
 from safelight.submissions.findings import Rejection
@@ -39,7 +39,7 @@ class Moves:
     queue: Queue
     clock: Clock
 
-    async def make(self, connection: Connection, before: Submission, change: Change) -> Entry:
+    async def make(self, connection: Connection, before: Submission, change: Change) -> Line:
         """Returns the history, which the caller appends as the transaction's last statement."""
         check(before.state, change.to)
         columns = dict(change.columns)
@@ -75,7 +75,7 @@ async def forget(connection: Connection, submission_id: str) -> None:
         await kv.delete(connection, key)
 
 
-def received(submission: Submission) -> Entry:
+def received(submission: Submission) -> Line:
     """The first line of its history."""
     data = {
         "id": submission.id,
@@ -86,7 +86,7 @@ def received(submission: Submission) -> Entry:
     return _entry(submission, data)
 
 
-def _told(before: Submission, change: Change) -> Entry:
+def _told(before: Submission, change: Change) -> Line:
     data: dict[str, Any] = {
         "id": before.id,
         "from": before.state,
@@ -100,7 +100,7 @@ def _told(before: Submission, change: Change) -> Entry:
     return _entry(before, data)
 
 
-def _entry(submission: Submission, data: dict[str, Any]) -> Entry:
-    return Entry(
+def _entry(submission: Submission, data: dict[str, Any]) -> Line:
+    return Line(
         submission.subject, "submission_state_changed", data, also=submission.source_subject
     )

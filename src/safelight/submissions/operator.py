@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from safelight.infra.clock import iso
 from safelight.infra.db import Database
+from safelight.infra.injected import iso
 from safelight.submissions import budget, repo
 from safelight.submissions.inflight import Inflight
 from safelight.submissions.repo import Seen

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from safelight.errors import Conflict
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.injected import Clock
+from safelight.objects import repo as objects
 from safelight.objects.records import PlainPut
 from safelight.objects.store import Facts, Landed, ObjectStore
-from safelight.submissions import repo
 from safelight.submissions.sources.source import Found
 
 T = TypeVar("T")
@@ -43,8 +43,7 @@ class Pins:
         """Raises `Replaced` when the object is not the one that was found any more."""
         as_key = pinned_key(submission_id)
         async with self.db.transaction() as connection:
-            await reach("submissions.share")
-            checksum = await repo.share(
+            checksum = await objects.share(
                 connection, found.key, found.etag, as_key, self.clock.now_ms()
             )
             if checksum is not None:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from safelight.infra.activity import Entry
-from safelight.infra.db import AWAY, Connection
+from safelight.infra.activity import Unit
+from safelight.infra.db import AWAY
 from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Done, Failure, Job, LeaseLost, Verdict
 from safelight.submissions.findings import Fail, Finding, judge
@@ -48,8 +48,8 @@ class Process:
                 await self.runs.hand_back(run)
             raise
 
-    async def on_dead(self, connection: Connection, job: Job[About], _: Failure) -> list[Entry]:
-        return await self.runs.on_dead(connection, job)
+    async def on_dead(self, unit: Unit, job: Job[About], _: Failure) -> None:
+        unit.tell(*await self.runs.on_dead(unit.connection, job))
 
     async def _bounded(self, run: Run) -> Verdict:
         try:

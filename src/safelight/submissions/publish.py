@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from safelight.approvals.repo import Subject
 from safelight.approvals.workflow import Approvals, Question
 from safelight.infra import activity, kv
-from safelight.infra.activity import Entry
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
 from safelight.objects.records import PlainPut
 from safelight.objects.store import Facts, Landed, ObjectStore
 from safelight.sandbox.facts import Rendition
@@ -57,7 +57,7 @@ class Publish:
         await self.store.put_with(key, _stream(ready.rendition.data), facts, record)
         self.runs.bus.announce("activity", ready.run.submission.organization)
 
-    async def record(self, connection: Connection, ready: Ready) -> list[Entry]:
+    async def record(self, connection: Connection, ready: Ready) -> list[Line]:
         """The move, and what belongs to it; the history is the caller's to append."""
         rendition, submission = ready.rendition, ready.run.submission
         columns = {
@@ -66,7 +66,7 @@ class Publish:
             "rendition_size": len(rendition.data),
             "rendition_etag": hashlib.sha256(rendition.data).hexdigest(),
         }
-        told: list[Entry] = []
+        told: list[Line] = []
         to = State.PUBLISHED
         if isinstance(ready.verdict, Ask):
             question = _question(ready, ready.verdict)

@@ -84,14 +84,6 @@ async def add(connection: Connection, submission: Submission) -> None:
     )
 
 
-async def share(connection: Connection, key: str, etag: str, as_key: str, now: int) -> str | None:
-    """Pins bytes of the built-in store under a key of ours; their sha256, if that is possible."""
-    checksum: str | None = await connection.fetchval(
-        "SELECT object_share($1, $2, $3, $4) -- INSERT ", key, etag, as_key, now
-    )
-    return checksum
-
-
 async def find(db: Database | Connection, submission_id: str) -> Submission | None:
     row = await db.fetchrow(f"SELECT {_COLUMNS} FROM submissions WHERE id = $1", submission_id)
     return None if row is None else _submission(row)
@@ -190,7 +182,7 @@ async def see_locked(connection: Connection, submission_id: str, now: int) -> Se
 
 async def lock_recovery(connection: Connection) -> bool:
     """Until the transaction's end; false when another process has it."""
-    return bool(await connection.fetchval("SELECT pg_try_advisory_xact_lock(21770, 0)"))
+    return bool(await connection.fetchval("SELECT recovery_try_lock()"))
 
 
 async def values(db: Database, keys: Sequence[str], now: int) -> list[Any]:

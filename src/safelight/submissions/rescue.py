@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import structlog
 
 from safelight.infra import activity, kv
-from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock
 from safelight.infra.queue.queue import Queue
 from safelight.submissions import budget, inflight, repo
 from safelight.submissions.failures import FailureClass
@@ -99,7 +99,7 @@ class Rescue:
         await reach("submissions.tell_recovery")
         await activity.append(connection, seen.submission.organization, now, told)
 
-    async def _again(self, connection: Connection, seen: Seen, decision: Again, now: int) -> Entry:
+    async def _again(self, connection: Connection, seen: Seen, decision: Again, now: int) -> Line:
         submission = seen.submission
         key, value = budget.key(submission.id), decision.budget.to_json()
         await reach("submissions.spend")
@@ -124,9 +124,9 @@ class Rescue:
             "submission.retried", submissionId=submission.id, count=decision.budget.count
         )
         data = {"id": submission.id, "attempt": decision.budget.count, "actor": SYSTEM, **value}
-        return Entry(submission.subject, "submission_retried", data)
+        return Line(submission.subject, "submission_retried", data)
 
-    async def _give_up(self, connection: Connection, seen: Seen) -> Entry:
+    async def _give_up(self, connection: Connection, seen: Seen) -> Line:
         structlog.get_logger().error("submission.given_up", submissionId=seen.submission.id)
         change = Change(State.REJECTED, rejection=GAVE_UP)
         return await self.moves.make(connection, seen.submission, change)

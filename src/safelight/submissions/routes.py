@@ -15,8 +15,8 @@ from safelight.http.content import Stored, respond
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
 from safelight.infra import activity
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
+from safelight.infra.injected import Clock
 from safelight.objects.store import ObjectStore
 from safelight.submissions import repo
 from safelight.submissions.end import End, UnknownSubmission

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from safelight.infra import activity, kv
-from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import Job, LeaseLost
 from safelight.submissions import inflight, repo
 from safelight.submissions.failures import FailureClass, classify, in_words
@@ -110,7 +110,7 @@ class Runs:
             await reach("submissions.hand_back")
             await kv.delete(connection, inflight.key(run.submission.id))
 
-    async def on_dead(self, connection: Connection, job: Job[About]) -> list[Entry]:
+    async def on_dead(self, connection: Connection, job: Job[About]) -> list[Line]:
         """The last worker died on it: its incident is counted where the job is buried."""
         submission = await repo.lock(connection, job.payload.submissionId)
         if submission is None or submission.state not in UNDER_WAY:
@@ -159,7 +159,7 @@ class Runs:
 
     async def _bury(
         self, connection: Connection, submission: Submission, before: Inflight | None, now: int
-    ) -> list[Entry]:
+    ) -> list[Line]:
         if before is None or not before.unfinished:
             return []
         kind, words = FailureClass.SCAN_TIMEOUT, "Its worker stopped without a word."
@@ -181,18 +181,18 @@ class Runs:
         await kv.put(connection, key, record.to_json(), now=now, ttl_ms=inflight.TTL_MS)
 
     async def _append(
-        self, connection: Connection, submission: Submission, now: int, *told: Entry
+        self, connection: Connection, submission: Submission, now: int, *told: Line
     ) -> None:
         if told:
             await reach("submissions.tell_run")
             await activity.append(connection, submission.organization, now, *told)
 
 
-def _attempt(submission: Submission, record: Inflight, kind: FailureClass, words: str) -> Entry:
+def _attempt(submission: Submission, record: Inflight, kind: FailureClass, words: str) -> Line:
     data = {
         "id": submission.id,
         "attempt": record.attempt,
         "stage": record.stage,
         "error": {"code": kind, "message": words},
     }
-    return Entry(submission.subject, "run_attempt", data)
+    return Line(submission.subject, "run_attempt", data)

@@ -8,10 +8,9 @@ from typing import Any
 from safelight.approvals.workflow import Approvals
 from safelight.classification.base import Classifier
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
-from safelight.infra.ids import Ids
-from safelight.infra.queue.jobs import Handler
+from safelight.infra.injected import Clock, Ids
+from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.queue import Queue
 from safelight.objects.store import ObjectStore
 from safelight.sandbox.facts import Bounds

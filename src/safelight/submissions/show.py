@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from safelight.infra.clock import iso
+from safelight.infra.injected import iso
 from safelight.submissions import budget
 from safelight.submissions.repo import Seen
 from safelight.submissions.staleness import Progress, staleness

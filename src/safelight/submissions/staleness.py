@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.clock import iso
+from safelight.infra.injected import iso
 from safelight.submissions.budget import Budget
 from safelight.submissions.lifecycle import UNDER_WAY, State
 from safelight.submissions.moments import next_tick

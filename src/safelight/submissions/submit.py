@@ -6,10 +6,9 @@ from functools import partial
 from safelight.errors import InvalidRequest
 from safelight.infra import activity
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 from safelight.infra.queue.queue import Queue
 from safelight.submissions import repo
 from safelight.submissions.kinds import PROCESS, About

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from safelight.infra import kv
-from safelight.infra.clock import iso
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
+from safelight.infra.injected import iso
 from safelight.submissions import repo
 from safelight.submissions.failures import FailureClass
 from safelight.submissions.moments import HOUR_MS, hour_of

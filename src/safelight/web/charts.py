@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from safelight.infra.clock import iso
+from safelight.infra.injected import iso
 
 PITCH, GAP = 10.0, 2.0  # of one hour, in the drawing's own units
 LEAST = 1.5  # what occurred at all can be seen

@@ -14,19 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from safelight.infra.bus import Bus
-from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.queue.jobs import (
-    Backoff,
-    Done,
-    Handler,
-    Job,
-    JobId,
-    JobKind,
-    OnDead,
-    Schedule,
-    Verdict,
-)
+from safelight.infra.injected import SystemClock
+from safelight.infra.queue.handlers import Handler, OnDead
+from safelight.infra.queue.jobs import Backoff, Done, Job, JobId, JobKind, Schedule, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 

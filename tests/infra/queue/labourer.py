@@ -8,18 +8,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from safelight.infra.bus import Bus
-from safelight.infra.clock import SystemClock
 from safelight.infra.db import Database
-from safelight.infra.queue.jobs import (
-    Backoff,
-    Done,
-    Handler,
-    Job,
-    JobKind,
-    Nothing,
-    Schedule,
-    Verdict,
-)
+from safelight.infra.injected import SystemClock
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Backoff, Done, Job, JobKind, Nothing, Schedule, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 

@@ -18,7 +18,7 @@ from infra.queue.crew import Number, a_kind
 from safelight.infra.db import Connection, prepare
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.jobs import Again, Backoff, Failure, Job, JobId
-from safelight.infra.queue.slots import Opening
+from safelight.infra.queue.worker import Opening
 
 ATTEMPTS = 3
 KIND = a_kind(retry=Backoff(attempts=ATTEMPTS))
@@ -61,8 +61,10 @@ class QueueMachine(RuleBasedStateMachine):
         wait=st.sampled_from(WAITS), priority=st.integers(0, 1),
     )  # fmt: skip
     def enqueue(self, key: str | None, tenant: str, wait: float | None, priority: int) -> None:
-        values = (KIND.name, tenant, {"n": 1}, key, None, priority, None, wait, None, LEASE)
-        job = self.do(queue_repo.enqueue(self.connection, *values))
+        added = queue_repo.enqueue(
+            self.connection, KIND, Number(1), tenant, key=key, priority=priority, run_in=wait
+        )
+        job = self.do(added)
         taken = key is not None and key in self.alive.values()
         assert (job is None) == taken, "a key is refused exactly while it lives"
         if job is not None:

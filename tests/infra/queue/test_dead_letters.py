@@ -1,7 +1,6 @@
 """Jobs that gave up, and the people who decide about them."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,11 +18,12 @@ from infra.queue.crew import (
 )
 from safelight.errors import Conflict, NotFound
 from safelight.infra import activity
-from safelight.infra.activity import Entry
-from safelight.infra.db import Connection, Database
+from safelight.infra.activity import Unit
+from safelight.infra.db import Database
+from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.dead_letters import DeadLetter, NotDead, TwinAlive
-from safelight.infra.queue.jobs import Backoff, Dead, Done, Failure, Job, Verdict
+from safelight.infra.queue.dead_letters import NotDead, TwinAlive
+from safelight.infra.queue.jobs import Backoff, Dead, DeadLetter, Done, Failure, Job, Verdict
 
 KIND = a_kind(retry=Backoff(attempts=2, first=0.02), subject=lambda payload: f"image:{payload.n}")
 ACTOR = {"type": "user", "name": "ann"}
@@ -224,9 +224,10 @@ async def test_a_dead_letter_waits_while_its_key_lives_again(database: Database)
 
 
 async def test_the_hook_writes_in_the_same_transaction(database: Database) -> None:
-    async def tell(connection: Connection, job: Job[Number], failure: Failure) -> Sequence[Entry]:
-        await connection.execute("INSERT INTO kv (key, value) VALUES ($1, $2)", "died", job.raw)
-        return [Entry("image:1", "classification_error", {"error": failure.to_json()})]
+    async def tell(unit: Unit, job: Job[Number], failure: Failure) -> None:
+        insert = "INSERT INTO kv (key, value) VALUES ($1, $2)"
+        await unit.connection.execute(insert, "died", job.raw)
+        unit.tell(Line("image:1", "classification_error", {"error": failure.to_json()}))
 
     async with crew(database, die, kind=KIND, on_dead=tell) as team:
         await team.add(1, KIND)
@@ -239,12 +240,11 @@ async def test_the_hook_writes_in_the_same_transaction(database: Database) -> No
 async def test_a_hook_that_fails_buries_nothing_and_is_tried_again(database: Database) -> None:
     tries = 0
 
-    async def fail_once(*_: object) -> Sequence[Entry]:
+    async def fail_once(*_: object) -> None:
         nonlocal tries
         tries += 1
         if tries == 1:
             raise RuntimeError("the hook has a bug")
-        return ()
 
     starts = Starts(die)
     async with crew(database, starts, kind=KIND, on_dead=fail_once) as team:

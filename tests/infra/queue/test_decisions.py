@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from infra.queue.crew import Number, a_kind, succeed
 from safelight.errors import ConfigurationError, Forbidden
+from safelight.infra.queue.handlers import Handler, matched
 from safelight.infra.queue.jobs import (
     Again,
     Backoff,
     Dead,
     Done,
     Failure,
-    Handler,
     Job,
     JobId,
     JobKind,
@@ -25,11 +25,10 @@ from safelight.infra.queue.jobs import (
     Retry,
     Verdict,
     by_name,
-    matched,
     outcome,
     outcome_of,
 )
-from safelight.infra.queue.slots import Opening, Slots
+from safelight.infra.queue.worker import Opening, Slots
 
 KIND = a_kind(retry=Backoff(attempts=3, first=1.0, cap=8.0))
 ERROR = Failure("X", "y")

@@ -18,7 +18,8 @@ from infra.queue.crew import (
     until,
 )
 from safelight.infra.db import Database
-from safelight.infra.queue.jobs import Done, Failure, Handler, Job, Retry, Verdict
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
 
 NEXT = a_kind("test.next", limit=2)
 

@@ -17,8 +17,9 @@ from infra.queue.crew import (
 )
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Done, Handler, Job, Verdict
-from safelight.infra.queue.slots import Opening, Slots
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Done, Job, Verdict
+from safelight.infra.queue.worker import Opening, Slots
 
 
 async def enqueue(

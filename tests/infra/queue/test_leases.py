@@ -26,7 +26,7 @@ from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.jobs import Again, Done, Failure, Job, JobId, Verdict
 from safelight.infra.queue.ledger import Ledger
-from safelight.infra.queue.slots import Opening
+from safelight.infra.queue.worker import Opening
 
 LEASE = 1.0
 

@@ -17,7 +17,8 @@ from infra.queue.crew import (
     until,
 )
 from safelight.infra.db import Database
-from safelight.infra.queue.jobs import Done, Handler, Job, Verdict
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.infra.queue.worker import Worker
 
 

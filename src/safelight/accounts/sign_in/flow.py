@@ -10,10 +10,9 @@ from safelight.accounts.passwords import Passwords, check_new_password
 from safelight.accounts.repo import Executor, User
 from safelight.accounts.sign_in import attempts, repo
 from safelight.errors import RateLimited, Unauthenticated
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.injected import Clock, Ids
 
 
 class WrongPassword(Unauthenticated):

@@ -3,8 +3,6 @@
 from safelight.accounts.repo import USER, Executor, User, read_user
 from safelight.infra.db import Connection
 
-_ATTEMPT_LOCK = 21767
-
 
 async def session_user(db: Executor, digest: bytes, now: int) -> tuple[User, int] | None:
     """Whose session this is, and when it was last seen."""
@@ -81,9 +79,7 @@ async def use_link(db: Executor, digest: bytes, now: int) -> str | None:
 
 async def lock_attempts(connection: Connection, subjects: list[str]) -> None:
     for subject in subjects:
-        await connection.execute(
-            "SELECT pg_advisory_xact_lock($1, hashtext($2))", _ATTEMPT_LOCK, subject
-        )
+        await connection.execute("SELECT sign_in_lock($1)", subject)
 
 
 async def failures_since(db: Executor, subjects: list[str], since: int) -> dict[str, list[int]]:

@@ -9,8 +9,8 @@ from safelight.accounts.access import Caller, Role
 from safelight.accounts.guard import Access, allow, operator_only
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
-from safelight.infra.clock import Clock, iso
-from safelight.infra.queue.dead_letters import DeadLetter
+from safelight.infra.injected import Clock, iso
+from safelight.infra.queue.jobs import DeadLetter
 from safelight.infra.queue.queue import Queue
 from safelight.submissions.operator import stuck
 from safelight.submissions.tempo import Tempo

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from safelight.generations.artifacts import repo
 from safelight.generations.artifacts.repo import Artifact
 from safelight.generations.keep import key_of
-from safelight.generations.owner import entries_of
 from safelight.generations.stories import deleted
 from safelight.infra import activity
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
+from safelight.infra.injected import Clock
 from safelight.objects.records import PlainDelete
 from safelight.objects.store import ObjectStore, Place
 
@@ -59,6 +58,6 @@ class _Record:
                 return False
             if self._when_deleted:
                 await self._when_deleted(connection, artifact.organization, artifact.id)
-            told = entries_of([deleted(artifact.generation_id, artifact.id, self._actor)])
+            told = [deleted(artifact.generation_id, artifact.id, self._actor)]
             await activity.append(connection, artifact.organization, now, *told)
         return True

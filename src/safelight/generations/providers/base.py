@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from safelight.generations.lifecycle import Code, Kind, Media, TaskError
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 from safelight.objects.notifications.storable import storable
 from safelight.settings import Settings
 

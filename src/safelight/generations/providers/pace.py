@@ -5,7 +5,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 
 LONGEST_PAUSE = 60.0
 

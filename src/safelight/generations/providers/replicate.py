@@ -29,7 +29,7 @@ from safelight.generations.providers.base import (
 )
 from safelight.generations.providers.signatures import is_usable, verify
 from safelight.generations.providers.wire import Reply, Wire
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 
 LONGEST_WAIT = 60  # seconds that it holds a call open
 _ASKING_SECONDS = 30.0

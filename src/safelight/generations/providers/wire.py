@@ -13,7 +13,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from safelight.generations.providers.base import Trouble
-from safelight.infra.clock import Clock
+from safelight.infra.injected import Clock
 
 if TYPE_CHECKING:
     import httpx

@@ -21,9 +21,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from safelight.infra.data_directory import DataDirectory, sync_directory, write_private
+from safelight.infra.data_directory import DataDirectory, write_private
 from safelight.infra.failpoints import hit
-from safelight.infra.ids import Ids
+from safelight.infra.files import sync_directory
+from safelight.infra.injected import Ids
 from safelight.infra.postgres.account import Account, PostgresFailed, run
 from safelight.infra.postgres.binaries import Binaries, major_version
 

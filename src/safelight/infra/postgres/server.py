@@ -39,7 +39,7 @@ from safelight.infra.data_directory import (
     write_private,
 )
 from safelight.infra.failpoints import hit
-from safelight.infra.ids import Ids, RandomIds
+from safelight.infra.injected import Ids, RandomIds
 from safelight.infra.postgres.account import Account, OutOfReach, PostgresFailed, account_for
 from safelight.infra.postgres.binaries import find_binaries, within_reach
 from safelight.infra.postgres.cluster import (

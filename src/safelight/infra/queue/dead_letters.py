@@ -5,21 +5,25 @@ remembered for two days, so that redriving it again is a conflict even after it 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import asyncpg
 
 from safelight.errors import Conflict, NotFound, SafelightError
-from safelight.infra import activity, kv
-from safelight.infra.activity import Entry
-from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
-from safelight.infra.db import Connection, Database
-from safelight.infra.failpoints import reach
+from safelight.infra import kv
+from safelight.infra.activity import Units
+from safelight.infra.history import Line
 from safelight.infra.queue import repo
-from safelight.infra.queue.jobs import DAY, TOPIC, Failure, Handler, Job, JobId, JobKind
-from safelight.infra.queue.repo import DeadRow
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import (
+    DAY,
+    TOPIC,
+    DeadLetter,
+    Failure,
+    Job,
+    JobId,
+    JobKind,
+)
 
 P = TypeVar("P")
 
@@ -36,29 +40,12 @@ class TwinAlive(Conflict):
     """A newer job with the same key is waiting or running: wait for its end, or discard this."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    id: JobId
-    kind: str
-    organization: str | None
-    subject: str | None
-    error: dict[str, str]
-    attempts: int
-    first_at: int
-    died_at: int
-    payload: dict[str, Any]
-    cursor: tuple[int, int]
-
-
 class DeadLetters:
     """`organization` narrows a verb to one tenant's; None means everybody's and the system's."""
 
-    def __init__(
-        self, db: Database, bus: Bus, clock: Clock, kinds: Mapping[str, JobKind[Any]]
-    ) -> None:
-        self._db = db
-        self._bus = bus
-        self._clock = clock
+    def __init__(self, units: Units, kinds: Mapping[str, JobKind[Any]]) -> None:
+        self._units = units
+        self._db = units.db
         self._kinds = kinds
 
     async def page(
@@ -76,110 +63,87 @@ class DeadLetters:
 
     async def bury(self, handler: Handler[P], job: Job[P], failure: Failure) -> bool:
         """Its state, its hook and its history, or nothing. False: no longer the caller's."""
-        async with self._db.transaction() as connection:
-            await reach("queue.bury")
-            if not await repo.bury(connection, job, failure):
+        async with self._units.open(job.organization) as unit:
+            if not await repo.bury(unit.connection, job, failure):
                 return False
-            told = await handler.on_dead(connection, job, failure) if handler.on_dead else ()
             facts = {"attempt": job.attempt, "error": failure.to_json()}
-            entry = self._entry("job_dead", job.id, job.kind.name, job.raw, facts)
-            await self._record(connection, job.organization, entry, *told)
-        self._announce(job.organization)
+            unit.tell(self._line("job_dead", job.id, job.kind.name, job.raw, facts))
+            if handler.on_dead:
+                await handler.on_dead(unit, job, failure)
         return True
 
     async def redrive(
         self, job_id: int, *, organization: str | None = None, actor: dict[str, str] | None = None
     ) -> None:
         """Runs it again at once, with a full budget and its old id."""
-        _refuse_impossible(job_id)
-        async with self._db.transaction() as connection:
-            await reach("queue.redrive")
+        owner = await self._owner(job_id, organization)
+        async with self._units.open(owner) as unit:
             try:
-                row = await repo.redrive(connection, job_id, organization)
+                row = await repo.redrive(unit.connection, job_id, organization)
             except asyncpg.UniqueViolationError as error:
                 raise TwinAlive from error
             if row is None:
-                raise await self._refusal(connection, job_id, organization)
-            owner = row["organization"]
-            await self._remember(connection, job_id, owner)
-            await self._record_verb(connection, "job_redriven", job_id, row, actor)
-        self._bus.announce(TOPIC, row["kind"])
-        self._announce(owner)
+                raise await self._refusal(job_id, organization)
+            now = unit.now
+            await kv.put(unit.connection, _redriven(job_id), owner, now=now, ttl_ms=_REMEMBERED_MS)
+            unit.tell(self._verb("job_redriven", job_id, row, actor))
+            unit.announce(TOPIC, row["kind"])
 
     async def discard(
         self, job_id: int, *, organization: str | None = None, actor: dict[str, str] | None = None
     ) -> None:
-        _refuse_impossible(job_id)
-        async with self._db.transaction() as connection:
-            await reach("queue.discard")
-            row = await repo.discard(connection, job_id, organization)
+        owner = await self._owner(job_id, organization)
+        async with self._units.open(owner) as unit:
+            row = await repo.discard(unit.connection, job_id, organization)
             if row is None:
-                raise await self._refusal(connection, job_id, organization)
-            await self._record_verb(connection, "job_discarded", job_id, row, actor)
-        self._announce(row["organization"])
+                raise await self._refusal(job_id, organization)
+            unit.tell(self._verb("job_discarded", job_id, row, actor))
 
-    async def _remember(self, connection: Connection, job_id: int, organization: str) -> None:
-        now = self._clock.now_ms()
-        await kv.put(connection, _redriven(job_id), organization, now=now, ttl_ms=_REMEMBERED_MS)
+    async def _owner(self, job_id: int, organization: str | None) -> str:
+        """Whose history tells of it; the system's own jobs belong to nobody's."""
+        if not 0 < job_id <= _LARGEST_ID:
+            raise NotFound(_NO_SUCH)
+        owner = await repo.organization_of(self._db, job_id, organization)
+        if owner is None:
+            raise await self._refusal(job_id, organization)
+        return owner
 
-    async def _refusal(
-        self, connection: Connection, job_id: int, organization: str | None
-    ) -> SafelightError:
-        if await repo.is_there(connection, job_id, organization):
+    async def _refusal(self, job_id: int, organization: str | None) -> SafelightError:
+        if await repo.organization_of(self._db, job_id, organization) is not None:
             return NotDead()
-        owner = await kv.get(connection, _redriven(job_id), now=self._clock.now_ms())
+        owner = await kv.get(self._db, _redriven(job_id), now=self._units.clock.now_ms())
         known = owner is not None and organization in {None, owner}
         return NotDead() if known else NotFound(_NO_SUCH)
 
-    async def _record_verb(
-        self,
-        connection: Connection,
-        verb: str,
-        job_id: int,
-        row: asyncpg.Record,
-        actor: dict[str, str] | None,
-    ) -> None:
+    def _verb(
+        self, verb: str, job_id: int, row: asyncpg.Record, actor: dict[str, str] | None
+    ) -> Line:
         facts = {"actor": actor} if actor else {}
-        entry = self._entry(verb, job_id, row["kind"], row["payload"], facts)
-        await self._record(connection, row["organization"], entry)
+        return self._line(verb, job_id, row["kind"], row["payload"], facts)
 
-    async def _record(self, connection: Connection, organization: str, *entries: Entry) -> None:
-        """The system's own jobs belong to nobody's history."""
-        if organization:
-            await activity.append(connection, organization, self._clock.now_ms(), *entries)
-
-    def _announce(self, organization: str) -> None:
-        if organization:
-            self._bus.announce("activity", organization)
-
-    def _entry(
+    def _line(
         self, verb: str, job_id: int, kind: str, raw: Mapping[str, Any], facts: dict[str, Any]
-    ) -> Entry:
+    ) -> Line:
         subject = self._subject(kind, raw) or f"job:{job_id}"
-        return Entry(subject, verb, {"jobId": job_id, "kind": kind, **facts})
+        return Line(subject, verb, {"jobId": job_id, "kind": kind, **facts})
 
     def _subject(self, kind: str, raw: Mapping[str, Any]) -> str | None:
         known = self._kinds.get(kind)
         return known.subject_of(raw) if known else None
 
-    def _letter(self, row: DeadRow) -> DeadLetter:
+    def _letter(self, row: asyncpg.Record) -> DeadLetter:
         return DeadLetter(
-            id=JobId(row.id),
-            kind=row.kind,
-            organization=row.organization or None,
-            subject=self._subject(row.kind, row.payload),
-            error=row.error,
-            attempts=row.attempts,
-            first_at=row.first_at,
-            died_at=row.died_at,
-            payload=row.payload,
-            cursor=(row.died_us, row.id),
+            id=JobId(row["id"]),
+            kind=row["kind"],
+            organization=row["organization"] or None,
+            subject=self._subject(row["kind"], row["payload"]),
+            error=row["error"],
+            attempts=row["attempts"],
+            first_at=row["first_at"],
+            died_at=row["died_at"],
+            payload=row["payload"],
+            cursor=(row["died_us"], row["id"]),
         )
-
-
-def _refuse_impossible(job_id: int) -> None:
-    if not 0 < job_id <= _LARGEST_ID:
-        raise NotFound(_NO_SUCH)
 
 
 def _redriven(job_id: int) -> str:

@@ -8,24 +8,23 @@ A feature declares its kinds and writes handlers for them:
 
 A payload is a frozen dataclass of ids. A handler may run twice, late, or beside itself: it reads
 its row, decides, and writes back with a guard. It ends with `Done`, `Retry` or `Dead`; raising is a
-retry by the kind's backoff. A handler whose last statement already ended the job (`job_finish` in
-SQL) returns `job.ended(answer)`.
+retry by the kind's backoff. A handler whose unit of work ended the job (`unit.ends`, or
+`job_finish` inside its own statement) returns `Done(already=True)`, or `job.ended(answer)`.
 """
 
 import asyncio
 import dataclasses
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NewType, TypeVar, get_type_hints
 
 from safelight.errors import ConfigurationError, SafelightError
-from safelight.infra.activity import Entry
-from safelight.infra.db import Connection
 
 P = TypeVar("P")
 JobId = NewType("JobId", int)
 
-TOPIC = "jobs"  # of the bus; the detail is the kind that has work
+ACTIVITY = "activity"  # of the bus; the detail is the organization that has news
+TOPIC = "jobs"  # likewise; the detail is the kind that has work
 TIMETABLE = ""  # announced instead of a kind: something was put off, or moved
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _LONGEST_MESSAGE = 2000
@@ -119,15 +118,19 @@ Outcome = Done | Again | Dead | Lost
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How often to try, and the waits in between: doubling from `first` to `cap`, with jitter."""
+    """How often to try, and the waits in between: growing from `first` to `cap`."""
 
     attempts: int = 5
     first: float = 1.0
     cap: float = 300.0
+    factor: float = 2.0
+
+    def longest(self, attempt: int) -> float:
+        return min(self.cap, self.first * self.factor ** min(attempt - 1, 60))
 
     def wait(self, attempt: int, jitter: float) -> float:
-        longest = min(self.cap, self.first * 2.0 ** min(attempt - 1, 60))
-        return longest * (0.5 + jitter / 2)
+        """Between half of the longest and all of it, so that what failed together parts."""
+        return self.longest(attempt) * (0.5 + jitter / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +195,38 @@ class Job(Generic[P]):
         return Done(already=True)
 
 
-Handle = Callable[[Job[P]], Awaitable[Verdict]]
-OnDead = Callable[[Connection, Job[P], Failure], Awaitable[Sequence[Entry]]]
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A job that gave up. `cursor` is its place in the list."""
+
+    id: JobId
+    kind: str
+    organization: str | None
+    subject: str | None
+    error: dict[str, str]
+    attempts: int
+    first_at: int
+    died_at: int
+    payload: dict[str, Any]
+    cursor: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Handler(Generic[P]):
-    """Who does the work. `on_dead` runs in the transaction that buries the job: it may write with
-    the connection (quickly), and returns history to be appended beside `job_dead`."""
+class KindStatus:
+    name: str
+    queued: int = 0
+    running: int = 0
+    delayed: int = 0
+    dead_letters: int = 0
+    oldest_seconds: float | None = None
 
-    kind: JobKind[P]
-    handle: Handle[P]
-    on_dead: OnDead[P] | None = None
+
+@dataclass(frozen=True, slots=True)
+class HourCount:
+    hour: int
+    processed: int
+    failed: int
+    retried: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,23 +248,6 @@ def by_name(kinds: Iterable[JobKind[Any]]) -> dict[str, JobKind[Any]]:
         if kind.name in found:
             raise ConfigurationError(f"Two job kinds are called {kind.name}. Rename one of them.")
         found[kind.name] = kind
-    return found
-
-
-def matched(
-    kinds: Mapping[str, JobKind[Any]], handlers: Iterable[Handler[Any]]
-) -> dict[str, Handler[Any]]:
-    """Refuses to start with a kind nobody handles, or a handler of a kind nobody declared."""
-    found: dict[str, Handler[Any]] = {}
-    for handler in handlers:
-        name = handler.kind.name
-        if name in found:
-            raise ConfigurationError(f"Job kind {name} has two handlers. Remove one of them.")
-        if kinds.get(name) is not handler.kind:
-            raise ConfigurationError(f"The handler of {name} handles a kind nobody declared.")
-        found[name] = handler
-    if missing := kinds.keys() - found.keys():
-        raise ConfigurationError(f"No handler for job kind {', '.join(sorted(missing))}.")
     return found
 
 

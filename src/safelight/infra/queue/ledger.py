@@ -13,10 +13,10 @@ from typing import Any
 import structlog
 
 from safelight.infra.db import AWAY, Database
-from safelight.infra.failpoints import reach
 from safelight.infra.queue import repo
 from safelight.infra.queue.dead_letters import DeadLetters
-from safelight.infra.queue.jobs import Again, Dead, Failure, Handler, Job, JobId, Lost, Outcome
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Again, Dead, Failure, Job, JobId, Lost, Outcome
 
 log = structlog.get_logger()
 
@@ -62,7 +62,6 @@ class Ledger:
     async def settle(self) -> None:
         """Writes every outcome that is here. Raises if the database is away; then call again."""
         while self._done:
-            await reach("queue.finish")
             finished = list(self._done)
             with self._letting_go(finished):
                 accepted = await repo.finish(self._db, finished)
@@ -70,7 +69,6 @@ class Ledger:
                     self._written(job, accepted, "processed")
             del self._done[: len(finished)]
         while self._again:
-            await reach("queue.put_back")
             returned = list(self._again)
             with self._letting_go([job for job, _ in returned]):
                 accepted = await repo.put_back(self._db, returned)
@@ -85,7 +83,6 @@ class Ledger:
 
     async def renew(self) -> None:
         if self._held:
-            await reach("queue.renew")
             await repo.renew(self._db, list(self._held.values()), self._lease)
 
     async def count(self) -> None:

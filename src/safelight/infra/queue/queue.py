@@ -1,11 +1,11 @@
-"""The queue: jobs in PostgreSQL, enqueued in the caller's transaction, run by `queue_worker`.
+"""The queue: jobs in PostgreSQL, enqueued in the caller's transaction, run by the worker.
 
 Guarantees
 - A job exists if and only if the transaction that enqueued it committed. It is run until it ends,
   dies or is cancelled; a worker that is killed, hangs or loses the database loses its lease, and
   another takes the job over. Every start counts against the kind's attempts.
 - Only the holder of the latest claim can end, retry or bury a job (the fence). A handler may run
-  twice, but it ends once; `job_finish` makes its own write part of that.
+  twice, but it ends once; a unit of work makes its own writes part of that.
 - A living key is unique per kind; enqueueing it again is skipped, never an error.
 - A dead job stays, with its error, until a person redrives or discards it.
 
@@ -21,14 +21,22 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection, Database
-from safelight.infra.failpoints import reach
+from safelight.infra.injected import Clock
 from safelight.infra.queue import repo
 from safelight.infra.queue.dead_letters import DeadLetters
-from safelight.infra.queue.jobs import TIMETABLE, TOPIC, Job, JobId, JobKind, by_name
-from safelight.infra.queue.repo import HourCount, KindStatus
+from safelight.infra.queue.jobs import (
+    TIMETABLE,
+    TOPIC,
+    HourCount,
+    Job,
+    JobId,
+    JobKind,
+    KindStatus,
+    by_name,
+)
 
 P = TypeVar("P")
 
@@ -56,7 +64,7 @@ class Queue:
         self.owner = owner
         self.node = node
         self.kinds = by_name(kinds)
-        self.dead_letters = DeadLetters(db, bus, clock, self.kinds)
+        self.dead_letters = DeadLetters(Units(db, bus, clock), self.kinds)
         self.lease = timedelta(seconds=lease)
         self._adopt: Adopt | None = None
 
@@ -77,11 +85,10 @@ class Queue:
         lessee: str | None = None,
     ) -> JobId | None:
         """None: a living job has the key. Inside a transaction, call `wake` (or, with a lessee,
-        `hand_over`) after the commit."""
-        await reach("queue.enqueue")
+        `hand_over`) after the commit; a unit of work does that by itself (`unit.enqueue`)."""
         job_id = await repo.enqueue(
-            connection, kind.name, organization or "", kind.dump(payload), key, node, priority,
-            run_at, run_in, lessee, self.lease,
+            connection, kind, payload, organization or "", key=key, node=node, priority=priority,
+            run_at=run_at, run_in=run_in, owner=lessee, lease=self.lease,
         )  # fmt: skip
         if job_id is None:
             return None
@@ -132,7 +139,6 @@ class Queue:
         running: bool = False,
     ) -> bool:
         """Takes a waiting job away. A `running` one goes on, but the fence refuses its end."""
-        await reach("queue.cancel")
         return await repo.cancel(connection, kind.name, key, running=running) is not None
 
     async def reschedule(
@@ -146,7 +152,6 @@ class Queue:
     ) -> bool:
         """Moves a waiting job; false if it runs already or is gone. Inside a transaction, call
         `wake` after the commit."""
-        await reach("queue.reschedule")
         moved = await repo.reschedule(connection, kind.name, key, run_at, run_in)
         if _committed(connection):
             self.wake()

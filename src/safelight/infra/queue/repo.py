@@ -1,83 +1,67 @@
-"""The statements on the job tables; the hot ones are functions of migration 0003. Everything after
-a claim is fenced on the (id, claim) of a leased row: no row means "no longer mine"."""
+"""The statements on the job tables, which nobody else names; the hot ones are functions in
+sql/queue.sql. Everything after a claim is fenced on the (id, claim) of a leased row: no row means
+"no longer mine"."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database
-from safelight.infra.queue.jobs import Again, Failure, Job, Schedule
-from safelight.infra.queue.slots import Opening
+from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.queue.jobs import (
+    Again,
+    Failure,
+    HourCount,
+    Job,
+    JobKind,
+    KindStatus,
+    Schedule,
+)
 
+P = TypeVar("P")
 Db = Connection | Database
 
 
-@dataclass(frozen=True, slots=True)
-class DeadRow:
-    id: int
-    kind: str
-    organization: str
-    payload: dict[str, Any]
-    error: dict[str, str]
-    attempts: int
-    first_at: int
-    died_at: int
-    died_us: int
-
-
-@dataclass(frozen=True, slots=True)
-class KindStatus:
-    name: str
-    queued: int = 0
-    running: int = 0
-    delayed: int = 0
-    dead_letters: int = 0
-    oldest_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HourCount:
-    hour: int
-    processed: int
-    failed: int
-    retried: int
-
-
+@write
 async def enqueue(
     db: Db,
-    kind: str,
+    kind: JobKind[P],
+    payload: P,
     organization: str,
-    payload: dict[str, Any],
-    key: str | None,
-    node: str | None,
-    priority: int,
-    run_at: datetime | None,
-    run_in: float | None,
-    owner: str | None,
-    lease: timedelta,
+    *,
+    key: str | None = None,
+    node: str | None = None,
+    priority: int = 0,
+    run_at: datetime | None = None,
+    run_in: float | None = None,
+    owner: str | None = None,
+    lease: timedelta | None = None,
 ) -> int | None:
+    """None: a living job has the key."""
     job_id: int | None = await db.fetchval(
         """
         SELECT job_enqueue($1, $2, $3, $4, $5, $6,
             coalesce($7, clock_timestamp() + make_interval(secs => $8)), $9, $10)
         """,
-        kind, organization, payload, key, node, priority, run_at, run_in, owner, lease,
+        kind.name, organization, kind.dump(payload), key, node, priority, run_at, run_in, owner,
+        lease,
     )  # fmt: skip
     return job_id
 
 
+@write
 async def claim(
-    db: Db, openings: Sequence[Opening], node: str, owner: str, lease: timedelta
+    db: Db, openings: Sequence[tuple[str, int, str]], node: str, owner: str, lease: timedelta
 ) -> list[asyncpg.Record]:
+    """Each opening: a kind, how many of it, and the organization that was served last."""
     kinds, slots, after = zip(*openings, strict=True)
     return await db.fetch(
         "SELECT * FROM job_claim($1, $2, $3, $4, $5, $6)", kinds, slots, after, node, owner, lease
     )
 
 
+@write
 async def tend(
     db: Db, kinds: Sequence[str], node: str, schedules: Sequence[str]
 ) -> tuple[list[str], float | None]:
@@ -85,6 +69,7 @@ async def tend(
     return (row["ready"], row["wait"]) if row else ([], None)
 
 
+@write
 async def renew(db: Db, jobs: Sequence[Job[Any]], lease: timedelta) -> None:
     await db.execute(
         "SELECT job_renew($1, $2, $3)",
@@ -94,6 +79,7 @@ async def renew(db: Db, jobs: Sequence[Job[Any]], lease: timedelta) -> None:
     )
 
 
+@write
 async def finish(db: Db, jobs: Sequence[Job[Any]]) -> set[int]:
     """Ends jobs; returns those that were still ours."""
     rows = await db.fetch(
@@ -104,6 +90,21 @@ async def finish(db: Db, jobs: Sequence[Job[Any]]) -> set[int]:
     return {row["id"] for row in rows}
 
 
+@write
+async def put_off(db: Connection, job: Job[Any], seconds: float) -> bool:
+    """Back to the queue, as if it had ended and been enqueued again. False: no longer ours."""
+    return bool(
+        await db.fetchval("SELECT job_put_off($1, $2, $3)", job.id, job.claim, float(seconds))
+    )
+
+
+@read
+async def hold(db: Connection, job: Job[Any]) -> bool:
+    """Whether it is still ours; if so, until the transaction ends."""
+    return bool(await db.fetchval("SELECT job_hold($1, $2)", job.id, job.claim))
+
+
+@write
 async def put_back(db: Db, jobs: Sequence[tuple[Job[Any], Again]]) -> set[int]:
     """Queues jobs again; returns those that were still ours."""
     rows = await db.fetch(
@@ -117,7 +118,8 @@ async def put_back(db: Db, jobs: Sequence[tuple[Job[Any], Again]]) -> set[int]:
     return {row["id"] for row in rows}
 
 
-async def give_back_all(db: Db, owner: str) -> int:
+@write
+async def give_back(db: Db, owner: str) -> int:
     """Whatever this worker still holds, also what a lost answer kept it from knowing about."""
     rows = await db.fetch(
         """
@@ -129,6 +131,7 @@ async def give_back_all(db: Db, owner: str) -> int:
     return len(rows)
 
 
+@write
 async def bury(db: Connection, job: Job[Any], failure: Failure) -> bool:
     buried = await db.fetchval(
         """
@@ -144,11 +147,13 @@ async def bury(db: Connection, job: Job[Any], failure: Failure) -> bool:
     return bool(buried)
 
 
+@write
 async def cancel(db: Db, kind: str, key: str, *, running: bool) -> int | None:
     job_id: int | None = await db.fetchval("SELECT job_cancel($1, $2, $3)", kind, key, running)
     return job_id
 
 
+@write
 async def reschedule(
     db: Db, kind: str, key: str, run_at: datetime | None, run_in: float | None
 ) -> int | None:
@@ -165,6 +170,7 @@ async def reschedule(
     return job_id
 
 
+@write
 async def redrive(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
     return await db.fetchrow(
         """
@@ -177,6 +183,7 @@ async def redrive(db: Connection, job_id: int, organization: str | None) -> asyn
     )
 
 
+@write
 async def discard(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
     return await db.fetchrow(
         """
@@ -189,24 +196,26 @@ async def discard(db: Connection, job_id: int, organization: str | None) -> asyn
     )
 
 
-async def is_there(db: Connection, job_id: int, organization: str | None) -> bool:
-    return bool(
-        await db.fetchval(
-            "SELECT true FROM jobs WHERE id = $1 AND ($2::text IS NULL OR organization = $2)",
-            job_id,
-            organization,
-        )
+@read
+async def organization_of(db: Db, job_id: int, organization: str | None) -> str | None:
+    """Whose job it is, dead or alive; None when there is none, or not of that organization."""
+    found: str | None = await db.fetchval(
+        "SELECT organization FROM jobs WHERE id = $1 AND ($2::text IS NULL OR organization = $2)",
+        job_id,
+        organization,
     )
+    return found
 
 
+@read
 async def dead_letters(
     db: Db,
     organization: str | None,
     kind: str | None,
     before: tuple[int, int] | None,
     limit: int,
-) -> list[DeadRow]:
-    rows = await db.fetch(
+) -> list[asyncpg.Record]:
+    return await db.fetch(
         """
         SELECT id, kind, organization, payload, error, attempts,
                (extract(epoch FROM created_at) * 1000)::bigint AS first_at,
@@ -224,9 +233,9 @@ async def dead_letters(
         *(before or (None, None)),
         limit,
     )
-    return [DeadRow(**row) for row in rows]
 
 
+@read
 async def status(db: Db) -> list[KindStatus]:
     """One pass over the table: as long as the backlog."""
     rows = await db.fetch(
@@ -244,6 +253,7 @@ async def status(db: Db) -> list[KindStatus]:
     return [KindStatus(**row) for row in rows]
 
 
+@write
 async def declare(db: Db, schedules: Sequence[Schedule], node: str) -> None:
     """A new or changed schedule first fires at its next tick."""
     for schedule in schedules:
@@ -263,6 +273,7 @@ async def declare(db: Db, schedules: Sequence[Schedule], node: str) -> None:
         )
 
 
+@write
 async def count(db: Db, processed: int, failed: int, retried: int) -> None:
     await db.execute(
         """
@@ -278,6 +289,7 @@ async def count(db: Db, processed: int, failed: int, retried: int) -> None:
     )
 
 
+@read
 async def throughput(db: Db, hours: int) -> list[HourCount]:
     rows = await db.fetch(
         """

@@ -18,33 +18,31 @@ Gaps
 import asyncio
 import time
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.infra.queue import repo
+from safelight.infra.queue.handlers import Handler, matched
 from safelight.infra.queue.jobs import (
     TIMETABLE,
     TOPIC,
     WORKER_DIED,
     Again,
     Dead,
-    Handler,
     Job,
     JobId,
     Outcome,
     Schedule,
     Verdict,
-    matched,
     outcome_of,
 )
 from safelight.infra.queue.ledger import Ledger
 from safelight.infra.queue.queue import Queue
-from safelight.infra.queue.slots import Opening, Slots
 from safelight.infra.queue.watchdog import LoopWatchdog
 
 _POLL_SECONDS = 1.0
@@ -56,6 +54,12 @@ _CANCEL_SECONDS = 1.0
 _CONNECTIONS = 2  # one for the loop, one for the leases: handlers cannot starve either
 
 log = structlog.get_logger()
+
+
+class Opening(NamedTuple):
+    kind: str
+    free: int
+    after: str  # the organization served last
 
 
 class Worker:
@@ -152,7 +156,6 @@ class Worker:
         """Moves on what is due, and learns which kinds have work and when to look again."""
         if time.monotonic() - self._renewed > self._lease / 2:
             await self._renew()
-        await reach("queue.tend")
         names = [schedule.name(self._queue.node) for schedule in self._schedules]
         kinds = list(self._handlers)
         self._due = time.monotonic() + self._poll  # news during the statement moves it closer again
@@ -168,7 +171,6 @@ class Worker:
     async def _claim(self, openings: list[Opening]) -> None:
         queue = self._queue
         try:
-            await reach("queue.claim")
             rows = await repo.claim(self._db, openings, queue.node, queue.owner, queue.lease)
         except BaseException:
             self._slots.want(opening.kind for opening in openings)
@@ -202,8 +204,7 @@ class Worker:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._cancel_running()
                 await self._ledger.settle()
-                await reach("queue.give_back")
-                await repo.give_back_all(self._db, self._queue.owner)
+                await repo.give_back(self._db, self._queue.owner)
                 self._queue.bus.announce(TOPIC, TIMETABLE)
                 await self._ledger.count()
                 await self._db.close()
@@ -275,3 +276,44 @@ async def _handle(handler: Handler[Any], job: Job[Any]) -> Verdict:
     structlog.contextvars.bind_contextvars(job=job.id, kind=job.kind.name)
     await reach("queue.run")
     return await handler.handle(job)
+
+
+class Slots:
+    """A kind is wanted from a wake-up until a claim brought less than was asked for."""
+
+    def __init__(self, limits: Mapping[str, int]) -> None:
+        self._free = dict(limits)
+        self._after = dict.fromkeys(limits, "")
+        self._wanted: set[str] = set()
+
+    def want(self, kinds: Iterable[str]) -> None:
+        self._wanted.update(kind for kind in kinds if kind in self._free)
+
+    def wants(self, kind: str) -> bool:
+        return kind in self._wanted
+
+    def take(self, kind: str) -> bool:
+        if self._free[kind] <= 0:
+            return False
+        self._free[kind] -= 1
+        return True
+
+    def release(self, kind: str) -> None:
+        self._free[kind] += 1
+
+    def openings(self) -> list[Opening]:
+        """What to ask for now. These kinds count as served: a wake-up from here on is a new one."""
+        found = [Opening(k, self._free[k], self._after[k]) for k in self._wanted if self._free[k]]
+        self._wanted.difference_update(opening.kind for opening in found)
+        return found
+
+    def claimed(self, asked: Iterable[Opening], got: Mapping[str, list[str]]) -> None:
+        """Takes note of the organizations served, per kind, one entry per job."""
+        for kind, free, after in asked:
+            organizations = got.get(kind, ())
+            if len(organizations) >= free:
+                self._wanted.add(kind)
+            if organizations:
+                # The claim goes round once beginning after `after`: the last one served is the
+                # largest of those that came after the wrap, if any did.
+                self._after[kind] = max(organizations, key=lambda name: (name <= after, name))

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
+from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobKind, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.objects.jobs import DELIVER

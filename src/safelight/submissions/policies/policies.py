@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 from safelight.errors import NotFound
 from safelight.infra import activity
-from safelight.infra.activity import Entry
 from safelight.infra.bus import Bus
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
-from safelight.infra.ids import Ids
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock, Ids
 from safelight.settings import Settings
 from safelight.submissions.looks import Look
 from safelight.submissions.policies import repo
@@ -37,7 +36,7 @@ class Policies:
         async with self.db.transaction() as connection:
             await reach("submissions.put_policy")
             await repo.put_own(connection, organization, own)
-            entry = Entry("policy:submissions", "submission_policy_changed", {"actor": actor})
+            entry = Line("policy:submissions", "submission_policy_changed", {"actor": actor})
             await activity.append(connection, organization, self.clock.now_ms(), entry)
         self.bus.announce("activity", organization)
         return combined(self.settings, own)
@@ -62,7 +61,7 @@ class Policies:
         async with self.db.transaction() as connection:
             await reach("submissions.block")
             await repo.block(connection, entry)
-            told = Entry(f"blocklist:{entry.id}", "blocklist_added", {"actor": actor, "note": note})
+            told = Line(f"blocklist:{entry.id}", "blocklist_added", {"actor": actor, "note": note})
             await activity.append(connection, organization, entry.created_at, told)
         self.bus.announce("activity", organization)
         return entry
@@ -72,6 +71,6 @@ class Policies:
             await reach("submissions.unblock")
             if not await repo.unblock(connection, organization, entry_id):
                 raise UnknownEntry
-            told = Entry(f"blocklist:{entry_id}", "blocklist_removed", {"actor": actor})
+            told = Line(f"blocklist:{entry_id}", "blocklist_removed", {"actor": actor})
             await activity.append(connection, organization, self.clock.now_ms(), told)
         self.bus.announce("activity", organization)

@@ -12,8 +12,8 @@ from safelight.classification.labels import label_of
 from safelight.errors import NotReady
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
-from safelight.infra.clock import iso
 from safelight.infra.db import Database
+from safelight.infra.injected import iso
 from safelight.submissions import repo as submissions
 from safelight.submissions.end import UnknownSubmission
 from safelight.submissions.looks import Look

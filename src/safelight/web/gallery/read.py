@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from safelight.http.paging import Cursors
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
+from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.lifecycle import Status
 from safelight.library import repo as library_repo

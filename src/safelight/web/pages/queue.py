@@ -14,10 +14,9 @@ from safelight.accounts.guard import operator_only
 from safelight.errors import SafelightError
 from safelight.http.paging import Cursors
 from safelight.http.registry import provided
-from safelight.infra.clock import Clock
-from safelight.infra.queue.dead_letters import DeadLetter
+from safelight.infra.injected import Clock
+from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue
-from safelight.infra.queue.repo import HourCount, KindStatus
 from safelight.submissions.failures import FailureClass
 from safelight.submissions.lifecycle import State
 from safelight.submissions.moments import to_ms

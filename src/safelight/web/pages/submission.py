@@ -11,8 +11,8 @@ from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import allow_by_id
 from safelight.http.registry import provided
 from safelight.infra import activity
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
+from safelight.infra.injected import Clock
 from safelight.submissions import repo
 from safelight.submissions.end import OVER, End, UnknownSubmission
 from safelight.submissions.findings import Finding

@@ -13,8 +13,8 @@ from safelight.errors import InvalidRequest, SafelightError
 from safelight.http.paging import Cursors
 from safelight.http.registry import provided
 from safelight.infra import activity
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
+from safelight.infra.injected import Clock
 from safelight.library import repo as library
 from safelight.submissions import repo
 from safelight.submissions.lifecycle import State

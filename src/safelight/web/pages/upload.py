@@ -16,11 +16,11 @@ from safelight.errors import InvalidRequest, NotFound, SafelightError
 from safelight.http.paging import Cursors
 from safelight.http.registry import provided
 from safelight.infra import activity
-from safelight.infra.clock import Clock
 from safelight.infra.db import Database
+from safelight.infra.injected import Clock
 from safelight.ingest.accept import Ingest, OnConflict
-from safelight.ingest.deletion import Deletion
 from safelight.ingest.routes import upload as receive
+from safelight.library.deletion import Deletion
 from safelight.library.entry import RunState
 from safelight.library.repo import find, was_ever_seen
 from safelight.library.routes import delete as delete_upload

@@ -1,72 +1,7 @@
--- Work to be done, and what remembers it. run_at and lease_until are on the database's clock.
---
--- A job is `queued` (ready), `delayed` (run_at is later), `running` (leased to owner until
--- lease_until) or `dead` (waits for a person). A finished job has no row: deleting is the cheapest
--- end there is, and the story people need is in the activity table.
-
-CREATE TABLE jobs (
-    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    kind         text COLLATE "C" NOT NULL,
-    organization text COLLATE "C" NOT NULL,           -- '' is Safelight's own work
-    node         text COLLATE "C" NOT NULL,           -- '' runs anywhere
-    payload      jsonb NOT NULL,                      -- ids only
-    key          text COLLATE "C",                    -- unique per kind while alive
-    priority     integer NOT NULL,                    -- larger runs sooner
-    status       text COLLATE "C" NOT NULL
-                 CHECK (status IN ('queued', 'delayed', 'running', 'dead')),
-    run_at       timestamptz NOT NULL,
-    claim        integer NOT NULL DEFAULT 0,          -- the fence: rises with every claim
-    attempts     integer NOT NULL DEFAULT 0,          -- the budget: reset by redrive
-    lease_until  timestamptz,
-    owner        text,
-    error        jsonb,                               -- {code, message} of the last failure
-    created_at   timestamptz NOT NULL DEFAULT now(),
-    died_at      timestamptz,
-    CHECK ((status = 'running') = (lease_until IS NOT NULL)),
-    CHECK ((status = 'running') = (owner IS NOT NULL)),
-    CHECK ((status = 'dead') = (died_at IS NOT NULL))
-) WITH (
-    fillfactor = 70,
-    -- Most rows live for milliseconds; frequent vacuuming keeps the table as small as its backlog.
-    autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 2000,
-    autovacuum_analyze_scale_factor = 0.2, autovacuum_analyze_threshold = 2000
-);
-CREATE INDEX jobs_queued ON jobs (kind, node, priority DESC, organization, run_at, id)
-    WHERE status = 'queued';
-CREATE INDEX jobs_delayed ON jobs (run_at) WHERE status = 'delayed';
-CREATE INDEX jobs_running ON jobs (lease_until) WHERE status = 'running';
-CREATE INDEX jobs_dead ON jobs (died_at, id) WHERE status = 'dead';
-CREATE INDEX jobs_dead_of ON jobs (organization, died_at, id) WHERE status = 'dead';
-CREATE UNIQUE INDEX jobs_key ON jobs (kind, key) WHERE key IS NOT NULL AND status <> 'dead';
-
--- One row per recurring job; whoever finds it due moves it on and enqueues.
-CREATE TABLE job_schedules (
-    name          text COLLATE "C" PRIMARY KEY,
-    kind          text NOT NULL,
-    node          text NOT NULL,
-    every_seconds integer NOT NULL CHECK (every_seconds > 0),
-    next_at       timestamptz NOT NULL
-);
-
-CREATE TABLE job_throughput (
-    hour      timestamptz PRIMARY KEY,
-    processed bigint NOT NULL,
-    failed    bigint NOT NULL,
-    retried   bigint NOT NULL
-);
-
--- State with an end. expires_at is epoch milliseconds by the application's clock; none: stays.
-CREATE TABLE kv (
-    key        text COLLATE "C" PRIMARY KEY,
-    value      jsonb NOT NULL,
-    expires_at bigint
-);
-CREATE INDEX kv_expiry ON kv (expires_at) WHERE expires_at IS NOT NULL;
-
 -- Called inside the statement or transaction that makes the job necessary. NULL: a living job of
 -- this kind has the same key, and nothing was added. With an owner the job is born running, leased
 -- to the caller, who runs it as soon as it has committed.
-CREATE FUNCTION job_enqueue(
+CREATE OR REPLACE FUNCTION job_enqueue(
     p_kind text, p_organization text, p_payload jsonb,
     p_key text DEFAULT NULL, p_node text DEFAULT NULL, p_priority integer DEFAULT 0,
     p_run_at timestamptz DEFAULT NULL, p_owner text DEFAULT NULL, p_lease interval DEFAULT NULL
@@ -94,7 +29,7 @@ $$;
 
 -- Ends a job inside the handler's own last statement. False: it is no longer the caller's, and
 -- whatever hangs on this answer must not be written.
-CREATE FUNCTION job_finish(p_id bigint, p_claim integer) RETURNS boolean
+CREATE OR REPLACE FUNCTION job_finish(p_id bigint, p_claim integer) RETURNS boolean
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
     DELETE FROM jobs WHERE id = p_id AND claim = p_claim AND lease_until IS NOT NULL;
@@ -103,7 +38,7 @@ END
 $$;
 
 -- The same for many; answers those that were the caller's.
-CREATE FUNCTION job_finish_all(p_ids bigint[], p_claims integer[]) RETURNS SETOF bigint
+CREATE OR REPLACE FUNCTION job_finish_all(p_ids bigint[], p_claims integer[]) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 BEGIN
     FOR i IN 1 .. cardinality(p_ids) LOOP
@@ -116,7 +51,7 @@ $$;
 
 -- Queues jobs again after some seconds; answers those that were the caller's. One without an error
 -- code did not fail: it keeps its place and has its attempt refunded.
-CREATE FUNCTION job_put_back(
+CREATE OR REPLACE FUNCTION job_put_back(
     p_ids bigint[], p_claims integer[], p_after double precision[], p_codes text[], p_messages text[]
 ) RETURNS SETOF bigint LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
@@ -138,8 +73,31 @@ BEGIN
 END
 $$;
 
+-- Puts a job off that has done its part for now: as if it had ended and been enqueued again, under the
+-- same key. False: it is no longer the caller's.
+CREATE OR REPLACE FUNCTION job_put_off(p_id bigint, p_claim integer, p_after double precision)
+RETURNS boolean LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    UPDATE jobs SET status = CASE WHEN p_after > 0 THEN 'delayed' ELSE 'queued' END,
+                    run_at = clock_timestamp() + make_interval(secs => p_after),
+                    attempts = 0, error = NULL, owner = NULL, lease_until = NULL
+    WHERE id = p_id AND claim = p_claim AND lease_until IS NOT NULL;
+    RETURN FOUND;
+END
+$$;
+
+-- Whether a job is still the caller's; if so, it stays so until the transaction ends.
+CREATE OR REPLACE FUNCTION job_hold(p_id bigint, p_claim integer) RETURNS boolean
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM jobs WHERE id = p_id AND claim = p_claim AND lease_until IS NOT NULL
+    FOR NO KEY UPDATE;
+    RETURN FOUND;
+END
+$$;
+
 -- Rows that are locked are being ended this very moment; waiting for them would delay the others.
-CREATE FUNCTION job_renew(p_ids bigint[], p_claims integer[], p_lease interval) RETURNS void
+CREATE OR REPLACE FUNCTION job_renew(p_ids bigint[], p_claims integer[], p_lease interval) RETURNS void
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 BEGIN
     FOR i IN 1 .. cardinality(p_ids) LOOP
@@ -154,7 +112,7 @@ END
 $$;
 
 -- Takes a waiting job away, or also a running one, whose end is then refused. Answers its id.
-CREATE FUNCTION job_cancel(p_kind text, p_key text, p_running boolean) RETURNS bigint
+CREATE OR REPLACE FUNCTION job_cancel(p_kind text, p_key text, p_running boolean) RETURNS bigint
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     gone bigint;
@@ -167,7 +125,7 @@ END
 $$;
 
 -- Moves a waiting job to another time. Answers its id.
-CREATE FUNCTION job_reschedule(p_kind text, p_key text, p_run_at timestamptz) RETURNS bigint
+CREATE OR REPLACE FUNCTION job_reschedule(p_kind text, p_key text, p_run_at timestamptz) RETURNS bigint
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     moved bigint;
@@ -181,7 +139,7 @@ END
 $$;
 
 -- The organizations with ready work at one priority, beginning after p_after and going round once.
-CREATE FUNCTION job_organizations(
+CREATE OR REPLACE FUNCTION job_organizations(
     p_kind text, p_node text, p_priority integer, p_after text, p_limit integer
 ) RETURNS text[] LANGUAGE plpgsql AS $$
 BEGIN
@@ -212,7 +170,7 @@ $$;
 -- Takes up to p_slots[i] jobs of p_kinds[i], counting the attempt: this node's own first, then by
 -- priority, then a share for each organization in turn (beginning after p_after[i]), then by age.
 -- Fewer than asked for means that no more were ready, or that someone else is taking them.
-CREATE FUNCTION job_claim(
+CREATE OR REPLACE FUNCTION job_claim(
     p_kinds text[], p_slots integer[], p_after text[],
     p_node text, p_owner text, p_lease interval
 ) RETURNS TABLE (
@@ -261,13 +219,13 @@ END
 $$;
 
 -- Ticks are aligned to the epoch, so that every process means the same moment.
-CREATE FUNCTION job_next_tick(p_every_seconds integer) RETURNS timestamptz LANGUAGE sql AS $$
+CREATE OR REPLACE FUNCTION job_next_tick(p_every_seconds integer) RETURNS timestamptz LANGUAGE sql AS $$
     SELECT to_timestamp((floor(extract(epoch FROM now()) / p_every_seconds) + 1) * p_every_seconds)
 $$;
 
 -- Moves on whatever has come due: delayed jobs, leases nobody renewed, schedules. Answers which of
 -- p_kinds have ready work and how many seconds there are until something is due again.
-CREATE FUNCTION job_tend(
+CREATE OR REPLACE FUNCTION job_tend(
     p_kinds text[], p_node text, p_schedules text[], OUT ready text[], OUT wait double precision
 ) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -303,5 +261,14 @@ BEGIN
         (SELECT min(lease_until) FROM jobs WHERE status = 'running'),
         (SELECT min(next_at) FROM job_schedules WHERE name = ANY (p_schedules))
     ) - clock_timestamp());
+END
+$$;
+
+-- Whether the queue has a job of this kind and key that will run, runs, or waits for its time.
+CREATE OR REPLACE FUNCTION job_lives(p_kind text, p_key text) RETURNS boolean
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM FROM jobs WHERE kind = p_kind AND key = p_key AND status <> 'dead';
+    RETURN FOUND;
 END
 $$;

@@ -3,11 +3,12 @@
 The object's end, its event and the memory of what is still on its way are one transaction.
 """
 
-from safelight.infra.clock import Clock
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
+from safelight.infra.injected import Clock
 from safelight.infra.queue.queue import Queue
-from safelight.ingest import repo
+from safelight.library import repo
 from safelight.objects.jobs import DELIVER
 from safelight.objects.keys import object_key
 from safelight.objects.store import ObjectStore, Place, Written
@@ -36,8 +37,8 @@ class _Deleting:
         self._clock = clock
 
     async def write(self, connection: Connection, place: Place) -> Written:
+        data = {"name": self._name, "actor": self._actor}
+        line = Line(f"upload:{self._name}", "upload_delete_requested", data)
         now = self._clock.now_ms()
-        await reach("ingest.delete")
-        return await repo.delete(
-            connection, self._organization, self._name, place, self._actor, now
-        )
+        await reach("library.delete")
+        return await repo.delete(connection, self._organization, self._name, place, line, now)

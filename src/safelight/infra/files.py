@@ -1,0 +1,174 @@
+"""Files that are there after a power cut, and knowing what is in them; and the threads for both."""
+
+import asyncio
+import hashlib
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from io import FileIO
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from safelight.errors import SafelightError
+from safelight.infra.failpoints import hit
+from safelight.infra.injected import Ids
+
+P = ParamSpec("P")
+T = TypeVar("T")
+CHUNK = 1024 * 1024
+_THREADS = 8
+# A file must not change any more: an object store may keep the file itself rather than a copy.
+ByteSource = Path | AsyncIterable[bytes]
+
+
+class ChecksumMismatch(SafelightError):
+    """The bytes are not those that were announced. Nothing was stored."""
+
+    code = "CHECKSUM_ERROR"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    sha256: str
+    size: int
+
+    def expect(self, sha256: str | None) -> None:
+        if sha256 is not None and sha256 != self.sha256:
+            raise ChecksumMismatch
+
+
+class Receiving:
+    """Bytes on their way into a new file: on disk after `finish`, gone after `discard`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._hash = hashlib.sha256()
+        self._size = 0
+        self._file: int | None = os.open(
+            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+        )
+
+    def write(self, chunk: bytes | bytearray) -> None:
+        assert self._file is not None  # noqa: S101 - nobody writes after the end
+        self._hash.update(chunk)
+        self._size += len(chunk)
+        hit("files.write")
+        write_all(self._file, memoryview(chunk))
+
+    def finish(self, rest: bytes | bytearray = b"") -> Measured:
+        self.write(rest)
+        assert self._file is not None  # noqa: S101 - nor ends twice
+        hit("files.fsync_draft")
+        os.fsync(self._file)
+        self.close()
+        return Measured(self._hash.hexdigest(), self._size)
+
+    def discard(self) -> None:
+        self.close()
+        hit("files.discard_draft")
+        self.path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    __del__ = close
+
+
+def measure(path: Path) -> Measured:
+    with path.open("rb", buffering=0) as file:
+        return _measure(file)
+
+
+def measure_durable(path: Path) -> Measured:
+    """The file is on disk afterwards, whoever wrote it."""
+    with path.open("rb", buffering=0) as file:
+        what = _measure(file)
+        hit("files.fsync_source")
+        os.fsync(file.fileno())
+    return what
+
+
+def copy(source: Path, target: Path, what: Measured) -> None:
+    """Hashes on the way: what arrives is what was measured, or nothing does."""
+    copying = Receiving(target)
+    try:
+        with source.open("rb", buffering=0) as file:
+            while chunk := file.read(CHUNK):
+                copying.write(chunk)
+        copying.finish().expect(what.sha256)
+    except BaseException:
+        copying.discard()
+        raise
+
+
+def sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _measure(file: FileIO) -> Measured:
+    digest = hashlib.file_digest(file, "sha256")
+    return Measured(digest.hexdigest(), file.tell())
+
+
+def write_all(file: int, chunk: memoryview) -> None:
+    while chunk:
+        chunk = chunk[os.write(file, chunk) :]
+
+
+@dataclass(frozen=True, slots=True)
+class OnDisk:
+    """A source as a file, measured if it came as a stream."""
+
+    path: Path
+    measured: Measured | None = None
+
+
+class Spool:
+    def __init__(self, directory: Path, ids: Ids) -> None:
+        self._directory = directory
+        self._ids = ids
+        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="objects")
+
+    def close(self) -> None:
+        self._executor.shutdown()
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """In a thread. Also when cancelled it ends only after the work, which may hold files."""
+        call = partial(work, *args, **kwargs)
+        future = asyncio.get_running_loop().run_in_executor(self._executor, call)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            while not future.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait([future])
+            raise
+
+    @asynccontextmanager
+    async def on_disk(self, source: ByteSource) -> AsyncIterator[OnDisk]:
+        if isinstance(source, Path):
+            yield OnDisk(source)
+            return
+        receiving = Receiving(self._directory / self._ids.short("draft"))
+        try:
+            yield OnDisk(receiving.path, await self._receive(source, receiving))
+        finally:
+            receiving.discard()
+
+    async def _receive(self, source: AsyncIterable[bytes], receiving: Receiving) -> Measured:
+        gathered = bytearray()
+        async for chunk in source:
+            gathered += chunk
+            if len(gathered) >= CHUNK:
+                await self.run(receiving.write, gathered)
+                gathered = bytearray()
+        return await self.run(receiving.finish, gathered)

@@ -1,0 +1,30 @@
+-- Times as people and clients read them.
+CREATE OR REPLACE FUNCTION iso_ms(p_ms bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT to_char(to_timestamp(p_ms / 1000) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS')
+        || '.' || lpad((p_ms % 1000)::text, 3, '0') || 'Z'
+$$;
+
+-- Appends lines of history ([{subject, also?, type, data}, …]) and returns the last seq. The lock comes
+-- first and is held until commit, so within an organization a smaller seq is always visible before a
+-- larger one: a reader that resumes after the last seq it saw misses nothing. It must therefore be
+-- the last statement of its transaction; whatever follows it makes every writer of this organization
+-- wait.
+CREATE OR REPLACE FUNCTION activity_append(p_organization text, p_at bigint, p_lines jsonb)
+RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    last_seq bigint;
+BEGIN
+    PERFORM feed_lock(p_organization);
+    WITH written AS (
+        INSERT INTO activity (seq, organization, subject, also, type, at, data)
+        SELECT nextval('activity_seq'), p_organization, line ->> 'subject', line ->> 'also',
+               line ->> 'type', p_at, coalesce(line -> 'data', '{}')
+        FROM jsonb_array_elements(p_lines) AS line
+        RETURNING seq
+    )
+    SELECT max(seq) INTO last_seq FROM written;
+    RETURN last_seq;
+END
+$$;

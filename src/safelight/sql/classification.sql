@@ -1,0 +1,121 @@
+-- What a run is known by in the queue. With the name, since a copy of an object keeps its marker.
+CREATE OR REPLACE FUNCTION classification_key(p_organization text, p_name text, p_marker text)
+RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT p_organization || '/' || p_name || '/' || p_marker $$;
+
+-- How a run stands. One that is said to be under way counts only if the queue knows its job. One
+-- statement: the end of a run and of its job are seen together or not at all.
+CREATE OR REPLACE FUNCTION classification_status(
+    p_organization text, p_name text, p_marker text, p_run integer
+) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT status FROM classification_runs
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run
+      AND (status NOT IN ('pending', 'running') OR job_lives(
+               'classification.run', classification_key(p_organization, p_name, p_marker)))
+$$;
+
+-- Starts a run for a marker. Nothing else of that marker may be alive in the queue: what is, is taken
+-- away first, and a clash all the same is an error, never a success.
+CREATE OR REPLACE FUNCTION classification_start(
+    p_organization text, p_name text, p_marker text, p_now bigint
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    next_run integer;
+BEGIN
+    SELECT coalesce(max(run), 0) + 1 INTO next_run FROM classification_runs
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+    IF next_run > 1 THEN
+        PERFORM classification_stop(p_organization, p_name, p_marker, p_now);
+    END IF;
+    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
+    VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);
+    IF job_enqueue('classification.run', p_organization,
+                   jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', next_run),
+                   classification_key(p_organization, p_name, p_marker)) IS NULL THEN
+        RAISE 'a run of % is still in the queue', p_marker;
+    END IF;
+    RETURN next_run;
+END
+$$;
+
+-- Stops whatever works for a marker. The queue is asked, and outranks the run's own row; nothing
+-- being there, or it having ended, is fine. Answers the number of a run that was under way.
+CREATE OR REPLACE FUNCTION classification_stop(
+    p_organization text, p_name text, p_marker text, p_now bigint
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    stopped integer;
+BEGIN
+    PERFORM job_cancel(
+        'classification.run', classification_key(p_organization, p_name, p_marker), true);
+    UPDATE classification_runs SET status = 'dropped', finished_at = p_now
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
+      AND status IN ('pending', 'running')
+    RETURNING run INTO stopped;
+    RETURN stopped;
+END
+$$;
+
+-- The guarded write of a result, together with the end of its job. Applies only where the entry
+-- still has the marker and run the result was computed for; otherwise it is dropped, and history
+-- tells of that (`p_dropped`) instead of a success.
+CREATE OR REPLACE FUNCTION classification_apply(
+    p_organization text, p_name text, p_marker text, p_run integer, p_label text,
+    p_score double precision, p_model text, p_words text[], p_now bigint,
+    p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb,
+    OUT mine boolean, OUT taken boolean
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    mine := job_finish(p_job, p_claim);
+    taken := false;
+    IF NOT mine THEN
+        RETURN;
+    END IF;
+    taken := library_label(p_organization, p_name, p_marker, p_run, p_label, p_score, p_model,
+                           p_words, p_now);
+    UPDATE classification_runs
+    SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, finished_at = p_now, error = NULL
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    PERFORM activity_append(p_organization, p_now,
+                            CASE WHEN taken THEN p_lines ELSE p_dropped END);
+END
+$$;
+
+-- A failed attempt. False: the entry has moved on, and nobody should be told.
+CREATE OR REPLACE FUNCTION classification_failed(
+    p_organization text, p_name text, p_marker text, p_run integer, p_status text,
+    p_attempt integer, p_error jsonb, p_finished_at bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE classification_runs
+    SET status = p_status, attempt = p_attempt, error = p_error, finished_at = p_finished_at
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
+      AND run = p_run AND status IN ('pending', 'running', 'failed');
+    RETURN library_note(p_organization, p_name, p_marker, p_run, p_status);
+END
+$$;
+
+-- The end of a run that is for nothing any more. False: the job is not ours.
+CREATE OR REPLACE FUNCTION classification_drop(
+    p_organization text, p_name text, p_marker text, p_run integer, p_error jsonb, p_now bigint,
+    p_job bigint, p_claim integer, p_lines jsonb
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT job_finish(p_job, p_claim) THEN
+        RETURN false;
+    END IF;
+    UPDATE classification_runs SET status = 'dropped', finished_at = p_now, error = p_error
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run AND status <> 'done';
+    PERFORM activity_append(p_organization, p_now, p_lines);
+    RETURN true;
+END
+$$;

@@ -1,0 +1,122 @@
+-- Records an upload: its row, its job and its history, or nothing. `p_image` has the columns of images.
+CREATE OR REPLACE FUNCTION image_record(p_image jsonb, p_node text, p_lines jsonb) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    image images%ROWTYPE;
+BEGIN
+    image := jsonb_populate_record(NULL::images, p_image);
+    INSERT INTO images SELECT image.*;
+    PERFORM job_enqueue('ingest.offload', image.organization,
+                        jsonb_build_object('imageId', image.id), image.id, p_node);
+    PERFORM activity_append(image.organization, image.created_at, p_lines);
+END
+$$;
+
+-- Images on their way to a name that is deleted at this moment do not become its object.
+CREATE OR REPLACE FUNCTION image_forbid(p_organization text, p_name text, p_now bigint) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO delete_intents (image_id, organization, name, at)
+    SELECT id, organization, name, p_now FROM images
+    WHERE organization = p_organization AND name = p_name AND status IN ('UPLOADED', 'INGESTED')
+    ON CONFLICT (image_id) DO NOTHING
+$$;
+
+-- What keeps an image that is not stored yet from becoming the object of its name: a delete that
+-- came after it, or a newer image that is the object by now. No row: nothing.
+CREATE OR REPLACE FUNCTION image_beaten(
+    p_image text, p_key text, p_created_at bigint, OUT reason text, OUT beaten_by jsonb
+) RETURNS SETOF record
+LANGUAGE sql STABLE AS $$
+    SELECT 'deleted', jsonb_build_object('eventTime', iso_ms(at), 'idempotencyKey', NULL)
+    FROM delete_intents WHERE image_id = p_image
+    UNION ALL
+    SELECT 'superseded', jsonb_build_object(
+        'eventTime', iso_ms(object.event_time), 'idempotencyKey', newer.idempotency_key)
+    FROM object_indexed(p_key) AS object
+    JOIN images AS newer ON newer.id = object.metadata ->> 'imageId'
+    WHERE (newer.created_at, newer.id) > (p_created_at, p_image)
+    LIMIT 1
+$$;
+
+-- The last step of an offload: the image becomes STORED, its bytes become the object of the name (or
+-- are beaten to it), event, delivery job, history and the job's own end, all or nothing. Outcomes:
+--   stored   it is the object                   settled  it was in none of the states `p_from`
+--   beaten   STORED, but something else won     lost     the job is somebody else's by now
+--   wanted   nothing beats it: bring the bytes
+-- `p_landed` says where they are: place 'blob', 'bucket', 'telling-bucket' (whose own notifications are
+-- the events), or 'ingest' (not in the store yet: only a beaten image is settled, others are wanted).
+-- `p_lines` holds a line of history for either end; what is decided here is added to its data.
+CREATE OR REPLACE FUNCTION image_stored(
+    p_image text, p_organization text, p_name text, p_from text[], p_landed jsonb,
+    p_metadata jsonb, p_lines jsonb, p_now bigint,
+    p_job bigint, p_claim integer, p_owner text, p_lease interval,
+    OUT outcome text, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    object_key constant text := p_organization || '/' || p_name;
+    place      constant text := p_landed ->> 'place';
+    epoch      constant bigint := (p_landed ->> 'epoch')::bigint;
+    written    constant boolean := (p_landed ->> 'written')::boolean;
+    image  images%ROWTYPE;
+    beaten record;
+    line   jsonb;
+    more   jsonb;
+BEGIN
+    PERFORM object_lock(object_key);
+    SELECT * INTO image FROM images WHERE id = p_image;
+    SELECT * INTO beaten FROM image_beaten(p_image, object_key, image.created_at);
+    IF image.status = ANY (p_from) AND beaten.reason IS NULL AND place = 'ingest' THEN
+        outcome := 'wanted';
+    ELSIF NOT job_finish(p_job, p_claim) THEN
+        outcome := 'lost';
+    ELSIF image.id IS NULL OR image.status <> ALL (p_from) THEN
+        outcome := 'settled';
+    END IF;
+    IF outcome IS NOT NULL THEN
+        RETURN;
+    END IF;
+
+    IF beaten.reason IS NOT NULL THEN
+        outcome := 'beaten';
+        more := jsonb_build_object('reason', beaten.reason, 'beatenBy', beaten.beaten_by);
+        DELETE FROM delete_intents WHERE image_id = p_image;
+        IF place = 'blob' THEN
+            PERFORM blob_take(image.checksum, image.size_bytes, epoch, written, p_now);
+        END IF;
+    ELSE
+        outcome := 'stored';
+        SELECT put.event_id, put.event_time, put.job_id INTO event_id, event_time, job_id
+        FROM object_put(object_key, p_organization, p_name,
+                        CASE WHEN place = 'blob' THEN image.checksum END, epoch, written,
+                        image.size_bytes, image.mime_type, p_metadata, p_landed ->> 'etag',
+                        place <> 'telling-bucket', p_now, p_owner, p_lease) AS put;
+        more := jsonb_build_object('eventTime', iso_ms(event_time));
+    END IF;
+    UPDATE images SET status = 'STORED', updated_at = p_now WHERE id = p_image;
+    line := p_lines -> outcome;
+    PERFORM activity_append(p_organization, p_now, jsonb_build_array(
+        jsonb_set(line, '{data}', (line -> 'data') || more)));
+END
+$$;
+
+-- An image that cannot be stored, and the end of its job. Returns what image_stored would.
+CREATE OR REPLACE FUNCTION image_failed(
+    p_image text, p_organization text, p_from text[], p_lines jsonb, p_now bigint,
+    p_job bigint, p_claim integer
+) RETURNS text
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT job_finish(p_job, p_claim) THEN
+        RETURN 'lost';
+    END IF;
+    DELETE FROM delete_intents WHERE image_id = p_image;
+    UPDATE images SET status = 'FAILED', updated_at = p_now
+    WHERE id = p_image AND status = ANY (p_from);
+    IF NOT FOUND THEN
+        RETURN 'settled';
+    END IF;
+    PERFORM activity_append(p_organization, p_now, p_lines);
+    RETURN 'failed';
+END
+$$;

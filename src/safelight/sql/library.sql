@@ -1,0 +1,116 @@
+-- Everything a decision about one name looks at, read after its lock was taken: each statement in
+-- here sees what was committed before it, which a single SELECT with the lock in it would not.
+CREATE OR REPLACE FUNCTION library_look(
+    p_organization text, p_name text,
+    OUT upload uploads, OUT tombstone tombstones, OUT object objects, OUT run_status text
+)
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    PERFORM object_lock(p_organization || '/' || p_name);
+    SELECT * INTO upload FROM uploads WHERE organization = p_organization AND name = p_name;
+    SELECT * INTO tombstone FROM tombstones WHERE organization = p_organization AND name = p_name;
+    SELECT * INTO object FROM object_indexed(p_organization || '/' || p_name) AS indexed
+    WHERE indexed.present;
+    run_status := classification_status(p_organization, p_name, upload.idempotency_key, upload.run);
+END
+$$;
+
+-- The row of a name takes a marker, forgets what was known of the one before, and its run starts.
+-- `p_upload` has the columns of uploads that are known; `stopped` is the number of the run that
+-- `p_replaces` had under way.
+CREATE OR REPLACE FUNCTION library_mark(
+    p_upload jsonb, p_words text[], p_replaces text, p_now bigint,
+    OUT started integer, OUT stopped integer
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    upload uploads%ROWTYPE;
+BEGIN
+    upload := jsonb_populate_record(NULL::uploads, p_upload);
+    IF p_replaces <> upload.idempotency_key THEN
+        stopped := classification_stop(upload.organization, upload.name, p_replaces, p_now);
+    END IF;
+    started := classification_start(
+        upload.organization, upload.name, upload.idempotency_key, p_now);
+    upload.run := started;
+    upload.classification_status := 'pending';
+    upload.search := array_to_tsvector(p_words);
+    -- A new row rather than an update: it is another upload, and no column of the old one stays.
+    DELETE FROM uploads WHERE organization = upload.organization AND name = upload.name;
+    INSERT INTO uploads SELECT upload.*;
+END
+$$;
+
+-- The one row of a name goes, what it knew goes with it, and its tombstone stays. Answers the number
+-- of a run that was under way.
+CREATE OR REPLACE FUNCTION library_remove(
+    p_organization text, p_name text, p_event_time bigint, p_sequencer text, p_source text,
+    p_now bigint
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    marker  text;
+    stopped integer;
+BEGIN
+    SELECT idempotency_key INTO marker FROM uploads
+    WHERE organization = p_organization AND name = p_name;
+    IF FOUND THEN
+        -- The job before the row, as in classification_apply: the two cannot wait for each other.
+        stopped := classification_stop(p_organization, p_name, marker, p_now);
+        DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
+    END IF;
+    INSERT INTO tombstones (organization, name, event_time, sequencer, source, buried_at)
+    VALUES (p_organization, p_name, p_event_time, p_sequencer, p_source, p_now)
+    ON CONFLICT (organization, name) DO UPDATE
+        SET event_time = excluded.event_time, sequencer = excluded.sequencer,
+            source = excluded.source, buried_at = excluded.buried_at;
+    RETURN stopped;
+END
+$$;
+
+-- The label of an entry, where it still has the marker and run the label was found for. False: it has
+-- moved on, and nothing was written.
+CREATE OR REPLACE FUNCTION library_label(
+    p_organization text, p_name text, p_marker text, p_run integer, p_label text,
+    p_score double precision, p_model text, p_words text[], p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE uploads
+    SET classification_status = 'done', classification_label = p_label,
+        classification_score = p_score, classification_model = p_model, classified_at = p_now,
+        search = array_to_tsvector(p_words)
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    RETURN FOUND;
+END
+$$;
+
+-- What has become of an entry's run, under the same guard as its label.
+CREATE OR REPLACE FUNCTION library_note(
+    p_organization text, p_name text, p_marker text, p_run integer, p_status text
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE uploads SET classification_status = p_status
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    RETURN FOUND;
+END
+$$;
+
+-- Deletes a name: its object now, and what is on its way to it when it gets there.
+CREATE OR REPLACE FUNCTION upload_delete(
+    p_organization text, p_name text, p_tell boolean, p_lines jsonb, p_now bigint,
+    OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM object_lock(p_organization || '/' || p_name);
+    PERFORM image_forbid(p_organization, p_name, p_now);
+    SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
+    FROM object_delete(p_organization || '/' || p_name, p_organization, p_name, p_tell, p_now)
+         AS gone;
+    PERFORM activity_append(p_organization, p_now, p_lines);
+END
+$$;

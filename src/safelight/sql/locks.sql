@@ -1,0 +1,37 @@
+-- Every advisory lock there is, by number; all but the migrations' own (infra/migrate.py) are let go
+-- at the end of the transaction. A transaction that needs several takes them in this order, and the
+-- feed's last of all.
+
+-- 1: an organization's feed. activity_append alone takes it.
+CREATE OR REPLACE FUNCTION feed_lock(p_organization text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(1, hashtext(p_organization)) $$;
+
+-- 2: choosing a free name in an organization.
+CREATE OR REPLACE FUNCTION names_lock(p_organization text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(2, hashtext(p_organization)) $$;
+
+-- 3: an object's key. Everything that changes an object, or decides about one, does so under this.
+CREATE OR REPLACE FUNCTION object_lock(p_key text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(3, hashtext(p_key)) $$;
+
+CREATE OR REPLACE FUNCTION object_try_lock(p_key text) RETURNS boolean
+LANGUAGE sql AS $$ SELECT pg_try_advisory_xact_lock(3, hashtext(p_key)) $$;
+
+-- 4: the files of one shard of the built-in store; shared by puts, alone for a removal.
+CREATE OR REPLACE FUNCTION shard_lock(p_shard text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(4, hashtext(p_shard)) $$;
+
+CREATE OR REPLACE FUNCTION shard_lock_shared(p_shard text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock_shared(4, hashtext(p_shard)) $$;
+
+-- 5: whoever looks for stuck submissions. False: somebody does.
+CREATE OR REPLACE FUNCTION recovery_try_lock() RETURNS boolean
+LANGUAGE sql AS $$ SELECT pg_try_advisory_xact_lock(5, 0) $$;
+
+-- 6: counting the failed attempts of one user or address.
+CREATE OR REPLACE FUNCTION sign_in_lock(p_subject text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(6, hashtext(p_subject)) $$;
+
+-- 7: the first start, which makes what there is one of.
+CREATE OR REPLACE FUNCTION first_start_lock() RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(7, 0) $$;

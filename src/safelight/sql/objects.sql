@@ -1,0 +1,161 @@
+-- Takes note of bytes that are on disk. Raises SL001 when the file must be looked at again, and
+-- written this time: files of its shard were removed since `p_epoch` was read, or it is damaged.
+CREATE OR REPLACE FUNCTION blob_take(
+    p_blob text, p_size bigint, p_epoch bigint, p_written boolean, p_released_at bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM shard_lock_shared(left(p_blob, 2));
+    PERFORM FROM blob_epochs WHERE shard = left(p_blob, 2) AND epoch = p_epoch;
+    IF FOUND THEN
+        INSERT INTO blobs AS known (sha256, size, released_at)
+        VALUES (p_blob, p_size, p_released_at)
+        ON CONFLICT (sha256) DO UPDATE SET state = 'live', released_at = p_released_at
+            WHERE known.state <> 'damaged' OR p_written;
+    END IF;
+    IF NOT FOUND THEN
+        RAISE 'the file of blob % must be written again', p_blob USING ERRCODE = 'SL001';
+    END IF;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION blob_release(p_blob text, p_now bigint) RETURNS void
+LANGUAGE sql AS $$ UPDATE blobs SET released_at = p_now WHERE sha256 = p_blob $$;
+
+-- Gives up blobs released before a time that nothing refers to. The rows are locked first and asked
+-- about in a statement of its own: only its snapshot is sure to hold every reference.
+CREATE OR REPLACE FUNCTION blobs_condemn(p_before bigint, p_limit integer) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    candidates text[];
+    condemned  integer;
+BEGIN
+    SELECT array_agg(sha256) INTO candidates FROM (
+        SELECT sha256 FROM blobs WHERE released_at < p_before AND state <> 'condemned'
+        ORDER BY released_at LIMIT p_limit FOR UPDATE SKIP LOCKED
+    ) AS locked;
+    UPDATE blobs SET released_at = NULL
+    WHERE sha256 = ANY (candidates)
+      AND EXISTS (SELECT FROM objects WHERE blob = sha256);
+    UPDATE blobs SET state = 'condemned'
+    WHERE sha256 = ANY (candidates)
+      AND NOT EXISTS (SELECT FROM objects WHERE blob = sha256);
+    GET DIAGNOSTICS condemned = ROW_COUNT;
+    RETURN condemned;
+END
+$$;
+
+-- An event of our own and the job that delivers it. Under the key's lock, so that sequencers rise.
+CREATE OR REPLACE FUNCTION object_announce(
+    p_action text, p_key text, p_organization text, p_name text, p_event_time bigint, p_etag text,
+    p_size bigint, p_metadata jsonb, p_now bigint, p_owner text, p_lease interval,
+    OUT event_id bigint, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    event_id := nextval('object_events_id_seq');
+    INSERT INTO object_events (id, source, action, key, organization, event_time, sequencer, etag,
+                               size, metadata, received_at, delivered_at)
+    OVERRIDING SYSTEM VALUE
+    VALUES (event_id, 'safelight', p_action, p_key, p_organization, p_event_time,
+            lpad(to_hex(event_id), 16, '0'), p_etag, p_size, p_metadata, p_now,
+            CASE WHEN p_organization IS NULL THEN p_now END);
+    IF p_organization IS NOT NULL THEN
+        job_id := job_enqueue('objects.deliver', p_organization,
+                              jsonb_build_object('eventId', event_id, 'name', p_name),
+                              p_owner => p_owner, p_lease => p_lease);
+    END IF;
+END
+$$;
+
+-- Makes bytes that are safe the object of a key: index, event and delivery job together. `p_tell`
+-- false: the store tells of it by itself, and only the index is written.
+CREATE OR REPLACE FUNCTION object_put(
+    p_key text, p_organization text, p_name text, p_blob text, p_epoch bigint, p_written boolean,
+    p_size bigint, p_content_type text, p_metadata jsonb, p_etag text, p_tell boolean,
+    p_now bigint, p_owner text DEFAULT NULL, p_lease interval DEFAULT NULL,
+    OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    before objects%ROWTYPE;
+BEGIN
+    PERFORM object_lock(p_key);
+    SELECT * INTO before FROM objects WHERE key = p_key;
+    IF before.blob IS NOT NULL AND before.blob IS DISTINCT FROM p_blob THEN
+        -- In the order of their names, so that two puts cannot wait for each other in a ring.
+        PERFORM FROM blobs WHERE sha256 IN (before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
+        PERFORM blob_release(before.blob, p_now);
+    END IF;
+    IF p_blob IS NOT NULL THEN
+        PERFORM blob_take(p_blob, p_size, p_epoch, p_written, NULL);
+    END IF;
+    event_time := greatest(p_now, before.event_time + 1);
+    INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
+                         etag, event_time)
+    VALUES (p_key, p_organization, p_name, true, p_blob, p_size, p_content_type, p_metadata,
+            p_etag, object_put.event_time)
+    ON CONFLICT (key) DO UPDATE
+        SET present = true, blob = excluded.blob, size = excluded.size,
+            content_type = excluded.content_type, metadata = excluded.metadata,
+            etag = excluded.etag, event_time = excluded.event_time;
+    IF p_tell THEN
+        SELECT told.event_id, told.job_id INTO event_id, job_id
+        FROM object_announce('created', p_key, p_organization, p_name, event_time, p_etag, p_size,
+                             p_metadata, p_now, p_owner, p_lease) AS told;
+    END IF;
+END
+$$;
+
+-- Ends the object of a key, whether or not there is one: the event says what is true from now on.
+CREATE OR REPLACE FUNCTION object_delete(
+    p_key text, p_organization text, p_name text, p_tell boolean, p_now bigint,
+    OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    before objects%ROWTYPE;
+BEGIN
+    PERFORM object_lock(p_key);
+    SELECT * INTO before FROM objects WHERE key = p_key;
+    IF before.blob IS NOT NULL THEN
+        PERFORM blob_release(before.blob, p_now);
+    END IF;
+    event_time := greatest(p_now, before.event_time + 1);
+    INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
+                         etag, event_time)
+    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_delete.event_time)
+    ON CONFLICT (key) DO UPDATE
+        SET present = false, blob = NULL, size = 0, content_type = '', metadata = '{}', etag = '',
+            event_time = excluded.event_time;
+    IF p_tell THEN
+        SELECT told.event_id, told.job_id INTO event_id, job_id
+        FROM object_announce('deleted', p_key, p_organization, p_name, event_time, NULL, NULL,
+                             NULL, p_now, NULL, NULL) AS told;
+    END IF;
+END
+$$;
+
+-- Gives the bytes of an object a second key of ours, so that they outlast it. Answers their
+-- sha256; nothing when the object is not the one that was seen (`p_etag`), or its bytes are not in
+-- the built-in store. The key's lock makes a delete come before this or after it.
+CREATE OR REPLACE FUNCTION object_share(p_key text, p_etag text, p_as text, p_now bigint) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    seen objects%ROWTYPE;
+BEGIN
+    PERFORM object_lock(p_key);
+    SELECT * INTO seen FROM objects WHERE key = p_key AND present AND etag = p_etag;
+    PERFORM FROM blobs WHERE sha256 = seen.blob AND state <> 'condemned' FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO objects (key, present, blob, size, content_type, metadata, etag, event_time)
+    VALUES (p_as, true, seen.blob, seen.size, seen.content_type, '{}', seen.etag, p_now);
+    RETURN seen.blob;
+END
+$$;
+
+-- The object of a key as the index has it, present or not.
+CREATE OR REPLACE FUNCTION object_indexed(p_key text) RETURNS SETOF objects
+LANGUAGE sql STABLE ROWS 1 AS $$ SELECT * FROM objects WHERE key = p_key $$;
