@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 
 import pytest
 
@@ -36,9 +37,10 @@ class Office:
         self.units = Units(db, self.bus, SystemClock())
         self.heard: list[tuple[str, str]] = []
         for topic in (ACTIVITY, TOPIC):
-            self.bus.subscribe(
-                topic, lambda detail, topic=topic: self.heard.append((topic, detail))
-            )
+            self.bus.subscribe(topic, partial(self._hear, topic))
+
+    def _hear(self, topic: str, detail: str) -> None:
+        self.heard.append((topic, detail))
 
     async def claimed(self, number: int = 1, key: str | None = None) -> Job[NumberPayload]:
         await repo.enqueue(self.db, WORK, NumberPayload(number), "acme", key=key)
