@@ -25,7 +25,7 @@ from safelight.library.project import Projection
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
-from safelight.objects.notifications.intake import REJECTED, Intake
+from safelight.objects.notifications.intake import Intake
 from safelight.objects.s3 import S3Store
 from safelight.objects.store import ObjectStore
 
@@ -49,7 +49,7 @@ class Services:
         self.store = self._open_store(root)
         self.bus = Bus(db, "world")
         self.bus._company_until = 0.0  # nobody listens
-        kinds = (OFFLOAD, *objects.KINDS, REJECTED, *classification.KINDS)
+        kinds = (OFFLOAD, *objects.KINDS, *classification.KINDS)
         self.queue = Queue(
             db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
         )
@@ -60,10 +60,10 @@ class Services:
             {Action.CREATED: (projection.on_created,), Action.DELETED: (projection.on_deleted,)},
         )
         self.offload = Offload(
-            db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
+            units, self.store, self.directory, self.queue, self.deliver, Metrics()
         )
         self.deletion = Deletion(self.store, self.queue, self.clock)
-        self.intake = Intake(db, self.queue, self.clock)
+        self.intake = Intake(units)
         self.classify = Classification(units, self.store, self.classifier)
         self.handlers = self._handlers()
 
@@ -76,8 +76,8 @@ class Services:
     def _handlers(self) -> dict[str, Handler[Any]]:
         handlers: tuple[Handler[Any], ...] = (
             Handler(OFFLOAD, self.offload.handle),
-            Handler(REJECTED, self.intake.handle_rejected),
-            *objects.handlers(self.deliver, {}),
+            Handler(objects.REJECTED, self.intake.handle_rejected),
+            Handler(objects.DELIVER, self.deliver.handle),
             *classification.handlers(self.classify),
         )
         return {handler.kind.name: handler for handler in handlers}

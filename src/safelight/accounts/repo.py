@@ -6,7 +6,7 @@ from typing import Any
 from asyncpg import Record
 
 from safelight.accounts.access import Grant, Role
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Connection, Database, read
 
 Executor = Connection | Database
 
@@ -61,6 +61,13 @@ async def is_set_up(db: Executor) -> bool:
 async def organizations(db: Executor) -> list[tuple[str, int]]:
     rows = await db.fetch("SELECT id, created_at FROM organizations ORDER BY id")
     return [(row["id"], row["created_at"]) for row in rows]
+
+
+@read
+async def known_organizations(db: Executor, ids: list[str]) -> set[str]:
+    """Those of them that there are."""
+    rows = await db.fetch("SELECT id FROM organizations WHERE id = ANY($1)", ids)
+    return {row["id"] for row in rows}
 
 
 async def has_organization(db: Executor, organization: str) -> bool:

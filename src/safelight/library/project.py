@@ -38,8 +38,8 @@ from safelight.library.order import (
 from safelight.library.repo import Present
 from safelight.library.search import words
 from safelight.objects import repo as objects
-from safelight.objects.deliver import Delivery
 from safelight.objects.events import OURS, ObjectEvent
+from safelight.objects.jobs import DeliverPayload
 from safelight.objects.keys import split_key
 from safelight.objects.store import NoSuchObject, ObjectStore
 
@@ -68,7 +68,7 @@ class Projection:
         self._telling = telling
         self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
 
-    async def on_created(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
+    async def on_created(self, event: ObjectEvent, job: Job[DeliverPayload]) -> Verdict:
         organization, name = split_key(event.key)
         async with self._room(), self._units.open(organization) as unit:
             connection = unit.connection
@@ -87,7 +87,7 @@ class Projection:
             self._wake_classifier()
         return Done(already=True)
 
-    async def on_deleted(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
+    async def on_deleted(self, event: ObjectEvent, job: Job[DeliverPayload]) -> Verdict:
         organization, name = split_key(event.key)
         async with self._units.open(organization) as unit:
             connection = unit.connection
@@ -168,7 +168,7 @@ class Projection:
         now = StoreNow(info.etag, info.metadata.get("idempotencyKey"))
         return Present(now, info.content_type, info.size, dict(info.metadata))
 
-    async def _delivered(self, unit: Unit, event: ObjectEvent, job: Job[Delivery]) -> None:
+    async def _delivered(self, unit: Unit, event: ObjectEvent, job: Job[DeliverPayload]) -> None:
         await objects.delivered(unit.connection, event.id, unit.now)
         unit.ends(job)
 

@@ -3,8 +3,7 @@
 import asyncpg
 
 from safelight.infra.db import Database
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.repo import Image
+from safelight.ingest.lifecycle import Image, ImageStatus
 
 _ON_THEIR_WAY = """
 WITH waiting AS MATERIALIZED ({candidates}),
@@ -86,5 +85,5 @@ async def labels(db: Database, organization: str, limit: int) -> list[str]:
 def _image(row: asyncpg.Record) -> Image:
     values = {key: row[key] for key in Image.__dataclass_fields__}
     values["idempotency_key"] = str(values["idempotency_key"])
-    values["status"] = Status(values["status"])
+    values["status"] = ImageStatus(values["status"])
     return Image(**values)
