@@ -5,8 +5,7 @@ Features never call each other leftwards; what follows from what is said here an
 
 from typing import Any
 
-from safelight.admin import upkeep
-from safelight.admin.upkeep import Upkeep
+from safelight.admin import jobs as admin
 from safelight.approvals import jobs as approvals
 from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
@@ -35,7 +34,7 @@ KINDS: tuple[JobKind[Any], ...] = (
     *generations.KINDS,
     *approvals.KINDS,
     *submissions.KINDS,
-    upkeep.UPKEEP,
+    *admin.KINDS,
 )
 
 
@@ -46,7 +45,7 @@ def schedules(settings: Settings) -> tuple[Schedule, ...]:
         *generations.SCHEDULES,
         *approvals.SCHEDULES,
         *submissions.schedules(settings),
-        *upkeep.SCHEDULES,
+        *admin.schedules(settings),
     )
 
 
@@ -66,7 +65,6 @@ def handlers(
     intake: Intake,
     classify: Classification,
     approve: Approvals,
-    keep: Upkeep,
 ) -> tuple[Handler[Any], ...]:
     return (
         *ingest.handlers(offload, sweep),
@@ -74,5 +72,4 @@ def handlers(
         Handler(REJECTED, intake.handle_rejected),
         *classification.handlers(classify),
         *approvals.handlers(approve),
-        keep.handler(),
     )

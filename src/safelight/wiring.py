@@ -10,9 +10,8 @@ from dataclasses import dataclass
 import structlog
 
 from safelight.accounts.first_start import secret_key
-from safelight.accounts.services import account_services
-from safelight.admin.engine import Engine
-from safelight.admin.upkeep import Upkeep
+from safelight.accounts.services import open_accounts
+from safelight.admin.services import Engine, open_admin
 from safelight.approvals import lifecycle as approvals_lifecycle
 from safelight.classification import base as classification_base
 from safelight.classification.classifiers import build as build_classifier
@@ -20,13 +19,12 @@ from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
 from safelight.generations import lifecycle as generations_lifecycle
 from safelight.generations.services import Generations, open_generations
+from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
 from safelight.infra.activity import Units
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.history import Messages
 from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
@@ -42,7 +40,7 @@ from safelight.ingest.sweep import Sweep
 from safelight.library import entry as library_entry
 from safelight.library.deletion import Deletion
 from safelight.library.project import Projection
-from safelight.live.hub import Hub
+from safelight.live.routes import Hub, Messages
 from safelight.objects.deliver import Deliver
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.registry import Ground, Opened, open_store
@@ -176,8 +174,9 @@ async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features
     everything = (
         *handlers(
             offload, features.sweep, deliver, base.opened, features.intake, classify,
-            front.approvals, Upkeep(db, clock),
+            front.approvals,
         ),
+        *open_admin(base.base).handlers,
         *features.generations.handlers,
         *submissions.work(_submissions_ground(base), front, sandbox, tools),
     )  # fmt: skip
@@ -199,9 +198,9 @@ def _registry(stack: AsyncExitStack, base: Opening, features: Features, engine: 
     hub = Hub(db, base.bus, MESSAGES)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest, MESSAGES,
+        base.settings, db, base.metrics, base.bus, base.units, queue, engine, hub, ingest, MESSAGES,
         Cursors(base.secret), Deletion(base.store, queue, clock), features.intake, Pages(Assets()),
-        *account_services(db, clock, ids, base.secret),
+        *open_accounts(base.base, base.secret).services,
         *features.generations.services,
         *features.submissions.services(),
     )  # fmt: skip

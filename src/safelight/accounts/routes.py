@@ -12,8 +12,8 @@ from safelight.accounts.guard import Access, allow, signed_in
 from safelight.accounts.members import Members
 from safelight.accounts.show import show_caller, show_member, show_token
 from safelight.accounts.tokens import MOST_NAME_CHARACTERS, Tokens
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 

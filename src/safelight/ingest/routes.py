@@ -10,8 +10,8 @@ from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import Access, allow, allow_by_id
 from safelight.errors import InvalidRequest, NotFound, SafelightError
 from safelight.http.errors import UnknownError
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso

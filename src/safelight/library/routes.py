@@ -10,8 +10,8 @@ from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, allow
 from safelight.errors import InvalidRequest, NotFound
 from safelight.http.content import Stored, respond
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso

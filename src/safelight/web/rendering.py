@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 
 from safelight.accounts.access import Caller
 from safelight.accounts.guard import COOKIE
-from safelight.http.registry import Registry
+from safelight.http.frame import Registry
 from safelight.infra.injected import iso
 from safelight.settings import Settings
 from safelight.web import navigation

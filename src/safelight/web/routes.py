@@ -7,7 +7,7 @@ from starlette.responses import Response
 
 from safelight.accounts.guard import open_to_everyone
 from safelight.errors import NotFound
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.web.pages import (
     home,
     password,

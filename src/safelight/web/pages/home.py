@@ -13,7 +13,7 @@ from safelight.accounts.guard import Access, allow, signed_in
 from safelight.accounts.passwords import LEAST_CHARACTERS
 from safelight.accounts.tokens import Tokens
 from safelight.errors import InvalidRequest, SafelightError
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.infra.db import Database
 from safelight.settings import Settings
 from safelight.web.rendering import Context, Pages, registry_of

@@ -13,7 +13,7 @@ from safelight.accounts.guard import user_only
 from safelight.accounts.passwords import LEAST_CHARACTERS
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.errors import RateLimited, SafelightError
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.infra.db import Database
 from safelight.settings import Settings
 from safelight.web.rendering import Context, Pages

@@ -12,8 +12,8 @@ from starlette.responses import RedirectResponse, Response
 from safelight.accounts.access import Caller
 from safelight.accounts.guard import operator_only
 from safelight.errors import SafelightError
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors
-from safelight.http.registry import provided
 from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue

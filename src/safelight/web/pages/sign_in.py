@@ -10,13 +10,18 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from safelight.accounts.access import Caller
-from safelight.accounts.credentials import Credentials
-from safelight.accounts.guard import COOKIE, open_to_everyone, refuse_foreign_page, signed_in
+from safelight.accounts.guard import (
+    COOKIE,
+    Credentials,
+    open_to_everyone,
+    refuse_foreign_page,
+    signed_in,
+)
 from safelight.accounts.origin import local_path
 from safelight.accounts.show import show_caller
 from safelight.accounts.sign_in.flow import DeadLink, SignIn
 from safelight.errors import RateLimited, SafelightError, UnsupportedMediaType
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.settings import Settings
 from safelight.web.rendering import Context, Pages
 from safelight.web.session_cookie import clear_cookie, set_cookie

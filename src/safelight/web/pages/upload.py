@@ -13,8 +13,8 @@ from starlette.responses import RedirectResponse, Response
 from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, allow
 from safelight.errors import InvalidRequest, NotFound, SafelightError
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
