@@ -8,8 +8,7 @@ from starlette.responses import JSONResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import Access, allow, allow_by_id
-from safelight.errors import InvalidRequest, NotFound, SafelightError
-from safelight.http.errors import UnknownError
+from safelight.errors import InvalidRequest, NotFound, SafelightError, UnknownError
 from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.infra import activity
