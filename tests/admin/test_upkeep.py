@@ -1,14 +1,18 @@
 """Upkeep removes what has had its time, and nothing else."""
 
+import pytest
+
 from safelight.admin.services import Upkeep
-from safelight.infra import activity, kv
+from safelight.infra import activity, failpoints, kv
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
+from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
 
 DAY = 86_400_000
 NOW = 100 * DAY
+TOMBSTONES = "library.purge_tombstones"
 
 
 class At:
@@ -22,7 +26,9 @@ class At:
         return 0.0
 
 
-async def test_what_goes_and_what_stays(database: Database) -> None:
+@pytest.mark.parametrize("point", [None, "kv.sweep", "activity.cut_feed", TOMBSTONES])
+async def test_what_goes_and_what_stays(database: Database, point: str | None) -> None:
+    """Also after a death half-way."""
     await kv.put(database, "old", 1, now=0, ttl_ms=DAY)
     await kv.put(database, "new", 1, now=NOW, ttl_ms=DAY)
     for at in (NOW - 31 * DAY, NOW - 29 * DAY):
@@ -33,6 +39,10 @@ async def test_what_goes_and_what_stays(database: Database) -> None:
         await database.execute(
             "INSERT INTO tombstones VALUES ('acme', $1, 0, NULL, 'safelight', $2)", name, buried
         )
+    if point:
+        failpoints.arm(point, "raise@1")
+        with pytest.raises(FailpointError):
+            await Upkeep(database, At()).run()
     await Upkeep(database, At()).run()
     await Upkeep(database, At()).run()
     assert [row["key"] for row in await database.fetch("SELECT key FROM kv")] == ["new"]

@@ -15,7 +15,7 @@ from safelight.library import repo as library_repo
 from safelight.library.entry import RunState
 from safelight.library.repo import Upload
 from safelight.library.search import words
-from safelight.web.gallery.card import Card, State, Wanted, of_entry, of_image, readable_size
+from safelight.web.gallery.card import Card, GalleryFilter, State, of_entry, of_image, readable_size
 
 ENTRY = Upload(
     organization="default", name="Fähre_01.jpg", event_time=5, idempotency_key="key", image_id=None,
@@ -79,31 +79,33 @@ def test_a_card_knows_little_of_a_strangers_object() -> None:
 
 
 def test_the_address_of_a_search() -> None:
-    assert Wanted().query() == ""
-    assert Wanted("a&b", "TIGER CAT").query(cursor="x") == "?q=a%26b&label=TIGER+CAT&cursor=x"
-    assert not Wanted().any
-    assert Wanted(status=RunState.DONE).any
-    assert Wanted("…").is_wordless
-    assert not Wanted().is_wordless
+    assert GalleryFilter().query() == ""
+    assert (
+        GalleryFilter("a&b", "TIGER CAT").query(cursor="x") == "?q=a%26b&label=TIGER+CAT&cursor=x"
+    )
+    assert not GalleryFilter().any
+    assert GalleryFilter(status=RunState.DONE).any
+    assert GalleryFilter("…").is_wordless
+    assert not GalleryFilter().is_wordless
 
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Wanted(), True),
-        (Wanted("fähr"), True),
-        (Wanted("FAHRE tig"), True),
-        (Wanted("01 cat tiger"), True),
-        (Wanted("ähre"), False),
-        (Wanted("fahre dog"), False),
-        (Wanted(label="TIGER CAT"), True),
-        (Wanted(label="TIGER"), False),
-        (Wanted(status=RunState.DONE), True),
-        (Wanted(status=RunState.PENDING), False),
+        (GalleryFilter(), True),
+        (GalleryFilter("fähr"), True),
+        (GalleryFilter("FAHRE tig"), True),
+        (GalleryFilter("01 cat tiger"), True),
+        (GalleryFilter("ähre"), False),
+        (GalleryFilter("fahre dog"), False),
+        (GalleryFilter(label="TIGER CAT"), True),
+        (GalleryFilter(label="TIGER"), False),
+        (GalleryFilter(status=RunState.DONE), True),
+        (GalleryFilter(status=RunState.PENDING), False),
     ],
 )
 async def test_one_card_is_judged_as_the_library_judges(
-    database: Database, wanted: Wanted, found: bool
+    database: Database, wanted: GalleryFilter, found: bool
 ) -> None:
     await insert(database, ENTRY)
     rows = await library_repo.page(database, "default", wanted.as_filters(), None, 10)
@@ -114,8 +116,8 @@ async def test_one_card_is_judged_as_the_library_judges(
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_a_card_is_found_by_its_own_name(name: str, label: str) -> None:
     card = Card(name, 0, State.LABELLED, "v", None, None, None, label)
-    assert Wanted(q=name).matches(card)
-    assert Wanted(q=f"{name} {label}").matches(card)
+    assert GalleryFilter(q=name).matches(card)
+    assert GalleryFilter(q=f"{name} {label}").matches(card)
 
 
 async def insert(db: Database, row: Upload) -> None:

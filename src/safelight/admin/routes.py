@@ -49,7 +49,7 @@ async def readyz(
     engine: Annotated[Engine, provided(Engine)],
 ) -> Response:
     checks = {
-        "database": await _answers(db.fetchval("SELECT true")),
+        "database": await _answers(db.check()),
         "objectStore": await _answers(store.check()),
         "engine": engine.healthy,
     }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Connection, Database, read
 from safelight.infra.history import Line, to_json
 from safelight.infra.queue.jobs import Job
 
@@ -150,3 +150,20 @@ async def save_reply(db: Database, marker: Marker, reply: dict[str, Any]) -> Non
         marker.run,
         reply,
     )
+
+
+@read
+async def troubles(db: Database, organization: str, markers: dict[str, str]) -> dict[str, str]:
+    """By name, of names and their markers: the words of the newest run's last failed attempt."""
+    rows = await db.fetch(
+        """
+        SELECT DISTINCT ON (name) name, error ->> 'message' AS words
+        FROM unnest($2::text[], $3::text[]) AS asked (name, idempotency_key)
+        JOIN classification_runs USING (name, idempotency_key)
+        WHERE organization = $1 ORDER BY name, run DESC
+        """,
+        organization,
+        list(markers),
+        list(markers.values()),
+    )
+    return {row["name"]: row["words"] for row in rows if row["words"]}

@@ -5,7 +5,7 @@ from typing import Any
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Connection, Database, read
 from safelight.infra.history import Line, to_json
 from safelight.library.entry import Entry, RunState, Stamp, StoreNow, Tombstone
 from safelight.objects.store import Place, Written
@@ -255,3 +255,46 @@ def _present(row: asyncpg.Record) -> Present | None:
 def _run(status: str | None) -> RunState | None:
     """A run that was dropped is as good as none."""
     return RunState(status) if status in set(RunState) else None
+
+
+# For the gallery
+
+# One step through the index per label, instead of a walk over all uploads.
+_LABELS = """
+WITH RECURSIVE labels AS (
+    (SELECT classification_label AS label FROM uploads
+     WHERE organization = $1 AND classification_label IS NOT NULL
+     ORDER BY classification_label LIMIT 1)
+    UNION ALL
+    SELECT (SELECT classification_label FROM uploads
+            WHERE organization = $1 AND classification_label > labels.label
+            ORDER BY classification_label LIMIT 1)
+    FROM labels WHERE labels.label IS NOT NULL
+)
+SELECT label FROM labels WHERE label IS NOT NULL LIMIT $2
+"""
+
+
+@read
+async def labels(db: Database, organization: str, limit: int) -> list[str]:
+    rows = await db.fetch(_LABELS, organization, limit)
+    return [row["label"] for row in rows]
+
+
+@read
+async def still_to_come(db: Database, organization: str, received: dict[str, int]) -> set[str]:
+    """Of names and when they were received: those without an entry that were not deleted since."""
+    rows = await db.fetch(
+        """
+        SELECT name FROM unnest($2::text[], $3::bigint[]) AS asked (name, at)
+        WHERE NOT EXISTS (SELECT FROM uploads
+                          WHERE uploads.organization = $1 AND uploads.name = asked.name)
+          AND NOT EXISTS (SELECT FROM tombstones
+                          WHERE tombstones.organization = $1 AND tombstones.name = asked.name
+                            AND tombstones.event_time >= asked.at)
+        """,
+        organization,
+        list(received),
+        list(received.values()),
+    )
+    return {row["name"] for row in rows}

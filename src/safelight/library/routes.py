@@ -98,11 +98,16 @@ async def delete(
     deletion: Annotated[Deletion, provided(Deletion)],
 ) -> Response:
     """The object goes now, and so does what is still on its way to it; the entry follows."""
+    await request_deletion(name, access, db, deletion)
+    return JSONResponse({}, 202)
+
+
+async def request_deletion(name: str, access: Access, db: Database, deletion: Deletion) -> None:
+    """For the page's form as well."""
     _key(access.organization, name)
     if not await repo.was_ever_seen(db, access.organization, name):
         raise NotFound(f"There is no image called {name}.")
     await deletion.request(access.organization, name, access.caller.as_actor())
-    return JSONResponse({}, 202)
 
 
 def show(row: Upload) -> dict[str, Any]:

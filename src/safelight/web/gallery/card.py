@@ -120,7 +120,7 @@ def of_image(image: Image, trouble: str | None = None) -> Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GalleryFilter:
     """The filters above the gallery."""
 
     q: str | None = None
