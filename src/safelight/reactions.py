@@ -10,7 +10,6 @@ from safelight.admin.upkeep import Upkeep
 from safelight.approvals import jobs as approvals
 from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
-from safelight.classification.run import Classification
 from safelight.generations import kinds as generations
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import JobKind, Schedule
@@ -64,7 +63,6 @@ def handlers(
     deliver: Deliver,
     opened: Opened,
     intake: Intake,
-    classify: Classification,
     approve: Approvals,
     keep: Upkeep,
 ) -> tuple[Handler[Any], ...]:
@@ -72,7 +70,6 @@ def handlers(
         *ingest.handlers(offload, sweep),
         *objects.handlers(deliver, opened.upkeep),
         Handler(REJECTED, intake.handle_rejected),
-        *classification.handlers(classify),
         *approvals.handlers(approve),
         keep.handler(),
     )

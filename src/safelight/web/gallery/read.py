@@ -9,8 +9,7 @@ from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.lifecycle import Status
 from safelight.library import repo as library_repo
-from safelight.library.entry import RunState
-from safelight.library.repo import Upload
+from safelight.library.entry import Entry, RunStatus
 from safelight.web.gallery import repo
 from safelight.web.gallery.card import Card, Wanted, of_entry, of_image
 
@@ -62,8 +61,8 @@ class Gallery:
         image = await ingest_repo.find(self.db, image_id) if image_id else None
         return image.name if image and image.organization == self.organization else None
 
-    async def _of_entries(self, entries: list[Upload]) -> list[Card]:
-        troubled = {RunState.RUNNING, RunState.FAILED}
+    async def _of_entries(self, entries: list[Entry]) -> list[Card]:
+        troubled = {RunStatus.RUNNING, RunStatus.FAILED}
         names = [entry.name for entry in entries if entry.classification_status in troubled]
         words = await repo.troubles(self.db, self.organization, names) if names else {}
         return [of_entry(entry, words.get(entry.name)) for entry in entries]

@@ -20,8 +20,8 @@ from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest.accept import Ingest, OnConflict
 from safelight.ingest.routes import upload as receive
-from safelight.library.deletion import Deletion
-from safelight.library.entry import RunState
+from safelight.library.deletion import UploadDeletion
+from safelight.library.entry import ENTRY_STATUSES, EntryStatus
 from safelight.library.repo import find, was_ever_seen
 from safelight.library.routes import delete as delete_upload
 from safelight.settings import Settings
@@ -62,7 +62,7 @@ class UploadPage(CardsFragment):
     received: str | None = None
     deleted: bool = False
     problem: str | None = None
-    statuses: ClassVar[dict[RunState, str]] = STATUS_WORDS
+    statuses: ClassVar[dict[EntryStatus, str]] = STATUS_WORDS
 
     @property
     def formats(self) -> str:
@@ -84,9 +84,10 @@ def wanted_from(
     status: Annotated[str, Query(max_length=20)] = "",
 ) -> Wanted:
     """A form sends its empty fields too; they ask for nothing."""
-    if status and status not in set(RunState):
+    chosen = next((known for known in ENTRY_STATUSES if known == status), None)
+    if status and chosen is None:
         raise InvalidRequest("Choose one of the states in the list.")
-    return Wanted(q.strip() or None, label or None, RunState(status) if status else None)
+    return Wanted(q.strip() or None, label or None, chosen)
 
 
 Filters = Annotated[Wanted, Depends(wanted_from)]
@@ -154,7 +155,7 @@ async def confirm_delete(
 async def delete_by_form(
     access: Member,
     db: Db,
-    deletion: Annotated[Deletion, provided(Deletion)],
+    deletion: Annotated[UploadDeletion, provided(UploadDeletion)],
     name: Annotated[str, Form()] = "",
 ) -> Response:
     await delete_upload(name, access, db, deletion)
