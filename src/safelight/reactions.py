@@ -9,7 +9,6 @@ from safelight.admin import jobs as admin
 from safelight.approvals import jobs as approvals
 from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
-from safelight.classification.run import Classification
 from safelight.generations import kinds as generations
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import JobKind, Schedule
@@ -63,13 +62,11 @@ def handlers(
     deliver: Deliver,
     opened: Opened,
     intake: Intake,
-    classify: Classification,
     approve: Approvals,
 ) -> tuple[Handler[Any], ...]:
     return (
         *ingest.handlers(offload, sweep),
         *objects.handlers(deliver, opened.upkeep),
         Handler(REJECTED, intake.handle_rejected),
-        *classification.handlers(classify),
         *approvals.handlers(approve),
     )

@@ -13,10 +13,10 @@ from safelight.accounts.first_start import secret_key
 from safelight.accounts.services import open_accounts
 from safelight.admin.services import Engine, open_admin
 from safelight.approvals import lifecycle as approvals_lifecycle
-from safelight.classification import base as classification_base
+from safelight.classification import lifecycle as classification_lifecycle
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
-from safelight.classification.run import Classification
+from safelight.classification.services import open_classification
 from safelight.generations import lifecycle as generations_lifecycle
 from safelight.generations.services import Generations, open_generations
 from safelight.http.frame import Registry
@@ -38,8 +38,7 @@ from safelight.ingest.offload import Offload
 from safelight.ingest.receive import Limits
 from safelight.ingest.sweep import Sweep
 from safelight.library import entry as library_entry
-from safelight.library.deletion import Deletion
-from safelight.library.project import Projection
+from safelight.library.services import Library, open_library
 from safelight.live.routes import Hub, Messages
 from safelight.objects.deliver import Deliver
 from safelight.objects.notifications.intake import Intake
@@ -56,7 +55,7 @@ from safelight.web.rendering import Pages
 MESSAGES = Messages(
     ingest_lifecycle.MESSAGES,
     library_entry.MESSAGES,
-    classification_base.MESSAGES,
+    classification_lifecycle.MESSAGES,
     approvals_lifecycle.MESSAGES,
     generations_lifecycle.MESSAGES,
     submissions_lifecycle.MESSAGES,
@@ -98,6 +97,7 @@ class Features:
 
     sweep: Sweep
     intake: Intake
+    library: Library
     generations: Generations
     submissions: submissions.Front
 
@@ -154,6 +154,7 @@ def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
     return Features(
         sweep=Sweep(db, base.directory, clock, base.metrics, settings.ingest_ttl_seconds),
         intake=Intake(db, base.queue, clock, base.opened.bucket),
+        library=open_library(base.base, base.store, RUN, telling=base.opened.telling),
         generations=generations,
         submissions=front,
     )
@@ -161,22 +162,20 @@ def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
 
 async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features) -> Worker:
     db, queue, clock, store = base.db, base.queue, base.clock, base.store
-    projection = Projection(base.units, store, lambda: queue.wake(RUN), telling=base.opened.telling)
     front = features.submissions
-    deliver = Deliver(base.units, reactions(projection, front.gone))
+    deliver = Deliver(base.units, reactions(features.library.projection, front.gone))
     offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
     classifier = build_classifier(base.settings, clock)
     stack.push_async_callback(classifier.close)
     sandbox = Sandbox(submissions.limits(base.settings))
     stack.push_async_callback(sandbox.close)
     tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
-    classify = Classification(base.units, store, classifier, sandbox)
     everything = (
         *handlers(
-            offload, features.sweep, deliver, base.opened, features.intake, classify,
-            front.approvals,
+            offload, features.sweep, deliver, base.opened, features.intake, front.approvals,
         ),
         *open_admin(base.base).handlers,
+        *open_classification(base.base, store, classifier, sandbox).handlers,
         *features.generations.handlers,
         *submissions.work(_submissions_ground(base), front, sandbox, tools),
     )  # fmt: skip
@@ -199,7 +198,7 @@ def _registry(stack: AsyncExitStack, base: Opening, features: Features, engine: 
     stack.enter_context(hub.listening())
     registry = Registry(
         base.settings, db, base.metrics, base.bus, base.units, queue, engine, hub, ingest, MESSAGES,
-        Cursors(base.secret), Deletion(base.store, queue, clock), features.intake, Pages(Assets()),
+        Cursors(base.secret), features.library.deletion, features.intake, Pages(Assets()),
         *open_accounts(base.base, base.secret).services,
         *features.generations.services,
         *features.submissions.services(),

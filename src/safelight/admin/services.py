@@ -40,7 +40,7 @@ class Upkeep:
         while await kv.sweep(self._db, now=now):
             pass
         await activity.cut_feed(self._db, now - FEED_DAYS * _DAY_MS)
-        await library.sweep_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
+        await library.purge_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
 
 
 def open_admin(base: Base) -> Feature:

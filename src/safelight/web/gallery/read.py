@@ -10,8 +10,7 @@ from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.lifecycle import Status
 from safelight.library import repo as library_repo
-from safelight.library.entry import RunState
-from safelight.library.repo import Upload
+from safelight.library.entry import Entry, RunStatus
 from safelight.web.gallery.card import Card, GalleryFilter, of_entry, of_image
 
 PAGE_SIZE = 48
@@ -64,8 +63,8 @@ class Gallery:
         image = await ingest_repo.find(self.db, image_id) if image_id else None
         return image.name if image and image.organization == self.organization else None
 
-    async def _of_entries(self, entries: list[Upload]) -> list[Card]:
-        troubled = {RunState.RUNNING, RunState.FAILED}
+    async def _of_entries(self, entries: list[Entry]) -> list[Card]:
+        troubled = {RunStatus.RUNNING, RunStatus.FAILED}
         markers = {
             entry.name: entry.idempotency_key
             for entry in entries

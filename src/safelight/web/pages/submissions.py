@@ -16,6 +16,7 @@ from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.library import repo as library
+from safelight.library.entry import LibraryFilter
 from safelight.submissions import repo
 from safelight.submissions.lifecycle import State
 from safelight.submissions.repo import Seen, Submission
@@ -171,5 +172,5 @@ def _row(seen: Seen, now: int, tempo: Tempo) -> Row:
 
 async def _uploads(db: Database, organization: str) -> list[str]:
     """The newest names, for the form to suggest."""
-    found = await library.page(db, organization, library.Filters(), None, SUGGESTED)
+    found = await library.page(db, organization, LibraryFilter(), None, SUGGESTED)
     return [upload.name for upload in found[:SUGGESTED]]

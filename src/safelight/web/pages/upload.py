@@ -19,8 +19,8 @@ from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest.accept import Ingest, OnConflict
 from safelight.ingest.routes import receive
-from safelight.library.deletion import Deletion
-from safelight.library.entry import RunState
+from safelight.library.deletion import UploadDeletion
+from safelight.library.entry import ENTRY_STATUSES, EntryStatus
 from safelight.library.repo import find, was_ever_seen
 from safelight.library.routes import request_deletion
 from safelight.settings import Settings
@@ -56,7 +56,7 @@ class UploadPage(CardsFragment):
     received: str | None = None
     deleted: bool = False
     problem: str | None = None
-    statuses: ClassVar[dict[RunState, str]] = STATUS_WORDS
+    statuses: ClassVar[dict[EntryStatus, str]] = STATUS_WORDS
 
     @property
     def formats(self) -> str:
@@ -78,9 +78,10 @@ def filter_from(
     status: Annotated[str, Query(max_length=20)] = "",
 ) -> GalleryFilter:
     """A form sends its empty fields too; they ask for nothing."""
-    if status and status not in set(RunState):
+    chosen = next((known for known in ENTRY_STATUSES if known == status), None)
+    if status and chosen is None:
         raise InvalidRequest("Choose one of the states in the list.")
-    return GalleryFilter(q.strip() or None, label or None, RunState(status) if status else None)
+    return GalleryFilter(q.strip() or None, label or None, chosen)
 
 
 FilterDep = Annotated[GalleryFilter, Depends(filter_from)]
@@ -147,7 +148,7 @@ async def confirm_delete(
 async def delete_by_form(
     access: AsMember,
     db: DatabaseDep,
-    deletion: Annotated[Deletion, provided(Deletion)],
+    deletion: Annotated[UploadDeletion, provided(UploadDeletion)],
     name: Annotated[str, Form()] = "",
 ) -> Response:
     await request_deletion(name, access, db, deletion)
