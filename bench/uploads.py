@@ -31,14 +31,13 @@ from safelight.infra.activity import Units
 from safelight.infra.injected import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.postgres.server import EmbeddedPostgres
-from safelight.ingest.directory import Incoming, IngestDirectory
-from safelight.ingest.multipart import FilePart
-from safelight.ingest.receive import Limits, Receiver
+from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.receive import FilePart, Incoming, Receiver, UploadLimits
 from safelight.settings import ACCEPTED_TYPES, load
 from safelight.wiring import open_services
 
 TOKEN = "slt_" + "b" * 40
-LIMITS = Limits(2**31, 10**9, ACCEPTED_TYPES)
+LIMITS = UploadLimits(2**31, 10**9, ACCEPTED_TYPES)
 STEPS = ("drain", "framework", "parse", "hash and write", "fsync and rename", "whole upload")
 
 
@@ -46,7 +45,7 @@ class Unsynced(Incoming):
     """Everything but making it durable and visible."""
 
     def finish(self, extension: str) -> Path:
-        return self._directory.final_path(self._image_id, extension)
+        return self._hidden.with_suffix(f".{extension}")
 
 
 async def drain(scope: Scope, receive: Receive, send: Send) -> None:

@@ -13,14 +13,10 @@ from safelight.generations import kinds as generations
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.ingest import jobs as ingest
-from safelight.ingest.offload import Offload
-from safelight.ingest.sweep import Sweep
 from safelight.library.project import Projection
 from safelight.objects import jobs as objects
-from safelight.objects.deliver import Deliver, Reactions
+from safelight.objects.deliver import Reactions
 from safelight.objects.events import Action
-from safelight.objects.notifications.intake import REJECTED, Intake
-from safelight.objects.registry import Opened
 from safelight.settings import Settings
 from safelight.submissions import jobs as submissions
 from safelight.submissions.gone import SourceGone
@@ -28,7 +24,6 @@ from safelight.submissions.gone import SourceGone
 KINDS: tuple[JobKind[Any], ...] = (
     *ingest.KINDS,
     *objects.KINDS,
-    REJECTED,
     *classification.KINDS,
     *generations.KINDS,
     *approvals.KINDS,
@@ -39,8 +34,8 @@ KINDS: tuple[JobKind[Any], ...] = (
 
 def schedules(settings: Settings) -> tuple[Schedule, ...]:
     return (
-        *ingest.SCHEDULES,
-        *objects.SCHEDULES,
+        *ingest.schedules(settings),
+        *objects.schedules(settings),
         *generations.SCHEDULES,
         *approvals.SCHEDULES,
         *submissions.schedules(settings),
@@ -57,16 +52,6 @@ def reactions(projection: Projection, gone: SourceGone) -> Reactions:
 
 
 def handlers(
-    offload: Offload,
-    sweep: Sweep,
-    deliver: Deliver,
-    opened: Opened,
-    intake: Intake,
     approve: Approvals,
 ) -> tuple[Handler[Any], ...]:
-    return (
-        *ingest.handlers(offload, sweep),
-        *objects.handlers(deliver, opened.upkeep),
-        Handler(REJECTED, intake.handle_rejected),
-        *approvals.handlers(approve),
-    )
+    return (*approvals.handlers(approve),)

@@ -22,7 +22,7 @@ from safelight.generations.services import Generations, open_generations
 from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
 from safelight.infra.activity import Units
-from safelight.infra.base import Base
+from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
@@ -31,18 +31,14 @@ from safelight.infra.migrate import migrate
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.ingest import lifecycle as ingest_lifecycle
-from safelight.ingest.accept import Ingest
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.jobs import OFFLOAD
-from safelight.ingest.offload import Offload
-from safelight.ingest.receive import Limits
-from safelight.ingest.sweep import Sweep
+from safelight.ingest.services import open_ingest
+from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
 from safelight.library.services import Library, open_library
 from safelight.live.routes import Hub, Messages
 from safelight.objects.deliver import Deliver
-from safelight.objects.notifications.intake import Intake
-from safelight.objects.registry import Ground, Opened, open_store
+from safelight.objects.services import OpenedStore, open_objects, open_store
 from safelight.objects.store import ObjectStore
 from safelight.reactions import KINDS, handlers, reactions, schedules
 from safelight.sandbox.sandbox import Sandbox
@@ -75,7 +71,7 @@ class Opening:
     queue: Queue
     units: Units
     directory: IngestDirectory
-    opened: Opened
+    opened: OpenedStore
     secret: str
     address: Callable[[], str]
 
@@ -95,8 +91,8 @@ class Opening:
 class Features:
     """What both answering and working need."""
 
-    sweep: Sweep
-    intake: Intake
+    objects: Feature
+    ingest: Feature
     library: Library
     generations: Generations
     submissions: submissions.Front
@@ -114,10 +110,11 @@ async def open_services(
     async with AsyncExitStack() as stack:
         base = await _open_base(stack, settings, database_url, address or _configured(settings))
         features = _open_features(stack, base)
-        if removed := await features.sweep.at_start():
+        registry = _registry(stack, base, features)
+        if removed := await registry.get(IngestSweep).at_start():
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
-        engine = Engine(await _start_worker(stack, base, features) if worker else None)
-        yield _registry(stack, base, features, engine)
+        registry.add(Engine(await _start_worker(stack, base, features) if worker else None))
+        yield registry
 
 
 async def _open_base(
@@ -130,14 +127,13 @@ async def _open_base(
     secret = await secret_key(db, settings, ids)
     directory = IngestDirectory(settings.ingest_path, ids)
     stack.callback(directory.close)
-    opened = open_store(Ground(settings, db, clock, ids, metrics))
-    stack.push_async_callback(opened.store.close)
     process = ids.short("proc")
     bus = Bus(db, process)
     await bus.start()
     stack.push_async_callback(bus.stop)
     queue = Queue(db, bus, clock, owner=process, node=directory.node, kinds=KINDS)
     units = Units(db, bus, clock)
+    opened = open_store(Base(settings, clock, ids, metrics, db, bus, queue, units))
     return Opening(
         settings, clock, ids, metrics, db, bus, queue, units, directory, opened, secret, address
     )
@@ -151,31 +147,35 @@ def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
         base.address, when_artifact_deleted=front.gone.artifact_deleted,
     )  # fmt: skip
     stack.push_async_callback(generations.close)
-    return Features(
-        sweep=Sweep(db, base.directory, clock, base.metrics, settings.ingest_ttl_seconds),
-        intake=Intake(db, base.queue, clock, base.opened.bucket),
-        library=open_library(base.base, base.store, RUN, telling=base.opened.telling),
+    library = open_library(base.base, base.store, RUN, telling=base.opened.telling)
+    deliver = Deliver(base.units, reactions(library.projection, front.gone))
+    features = Features(
+        objects=open_objects(base.base, base.opened, deliver),
+        ingest=open_ingest(base.base, base.directory, base.store, deliver),
+        library=library,
         generations=generations,
         submissions=front,
     )
+    for feature in (features.objects, features.ingest):
+        if feature.close:
+            stack.push_async_callback(feature.close)
+    return features
 
 
 async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features) -> Worker:
     db, queue, clock, store = base.db, base.queue, base.clock, base.store
     front = features.submissions
-    deliver = Deliver(base.units, reactions(features.library.projection, front.gone))
-    offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
     classifier = build_classifier(base.settings, clock)
     stack.push_async_callback(classifier.close)
     sandbox = Sandbox(submissions.limits(base.settings))
     stack.push_async_callback(sandbox.close)
     tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
     everything = (
-        *handlers(
-            offload, features.sweep, deliver, base.opened, features.intake, front.approvals,
-        ),
-        *open_admin(base.base).handlers,
+        *features.ingest.handlers,
+        *features.objects.handlers,
         *open_classification(base.base, store, classifier, sandbox).handlers,
+        *handlers(front.approvals),
+        *open_admin(base.base).handlers,
         *features.generations.handlers,
         *submissions.work(_submissions_ground(base), front, sandbox, tools),
     )  # fmt: skip
@@ -185,20 +185,15 @@ async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features
     return worker
 
 
-def _registry(stack: AsyncExitStack, base: Opening, features: Features, engine: Engine) -> Registry:
+def _registry(stack: AsyncExitStack, base: Opening, features: Features) -> Registry:
     db, clock, ids, queue = base.db, base.clock, base.ids, base.queue
-
-    def announce(organization: str) -> None:
-        queue.wake(OFFLOAD)
-        base.bus.announce("activity", organization)
-
-    ingest = Ingest(db, base.directory, _limits(base.settings), clock, ids, base.metrics, announce)
-    stack.callback(ingest.close)
     hub = Hub(db, base.bus, MESSAGES)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, base.units, queue, engine, hub, ingest, MESSAGES,
-        Cursors(base.secret), features.library.deletion, features.intake, Pages(Assets()),
+        base.settings, db, base.metrics, base.bus, base.units, queue, hub, MESSAGES,
+        Cursors(base.secret), features.library.deletion, Pages(Assets()),
+        *features.objects.services,
+        *features.ingest.services,
         *open_accounts(base.base, base.secret).services,
         *features.generations.services,
         *features.submissions.services(),
@@ -217,7 +212,3 @@ def _submissions_ground(base: Opening) -> submissions.Ground:
 
 def _configured(settings: Settings) -> Callable[[], str]:
     return lambda: settings.public_url or f"http://{settings.host}:{settings.port}"
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(settings.max_upload_bytes, settings.max_pixels, settings.accepted_types)

@@ -40,8 +40,7 @@ from safelight.infra.injected import Clock, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
-from safelight.objects.blobs import Blobs
-from safelight.objects.local import LocalStore
+from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import ObjectStore
 from safelight.settings import load
 from safelight.web.pages.errors import render_error_page

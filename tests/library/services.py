@@ -25,7 +25,7 @@ from safelight.library.services import open_library
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
-from safelight.objects.notifications.intake import REJECTED, Intake
+from safelight.objects.notifications.intake import Intake
 from safelight.objects.s3 import S3Store
 from safelight.objects.store import ObjectStore
 from safelight.settings import load
@@ -50,7 +50,7 @@ class Services:
         self.store = self._open_store(root)
         self.bus = Bus(db, "world")
         self.bus._company_until = 0.0  # nobody listens
-        kinds = (OFFLOAD, *objects.KINDS, REJECTED, *classification.KINDS)
+        kinds = (OFFLOAD, *objects.KINDS, *classification.KINDS)
         self.queue = Queue(
             db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
         )
@@ -63,9 +63,9 @@ class Services:
         created, deleted = library.projection.on_created, library.projection.on_deleted
         self.deliver = Deliver(base.units, {Action.CREATED: (created,), Action.DELETED: (deleted,)})
         self.offload = Offload(
-            db, self.store, self.directory, self.queue, self.deliver, self.clock, base.metrics
+            base.units, self.store, self.directory, self.queue, self.deliver, base.metrics
         )
-        self.intake = Intake(db, self.queue, self.clock)
+        self.intake = Intake(base.units)
         self.handlers = self._handlers(
             *open_classification(base, self.store, self.classifier).handlers
         )
@@ -79,8 +79,8 @@ class Services:
     def _handlers(self, *others: Handler[Any]) -> dict[str, Handler[Any]]:
         handlers: tuple[Handler[Any], ...] = (
             Handler(OFFLOAD, self.offload.handle),
-            Handler(REJECTED, self.intake.handle_rejected),
-            *objects.handlers(self.deliver, {}),
+            Handler(objects.REJECTED, self.intake.handle_rejected),
+            Handler(objects.DELIVER, self.deliver.handle),
             *others,
         )
         return {handler.kind.name: handler for handler in handlers}

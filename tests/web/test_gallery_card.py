@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from safelight.infra.db import Database
 from safelight.infra.injected import ImageId
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.repo import Image
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
 from safelight.library.entry import ENTRY_STATUSES, Entry, RunStatus, words
 from safelight.web.gallery.card import Card, GalleryFilter, State, of_entry, of_image, readable_size
@@ -23,7 +22,7 @@ ENTRY = Entry(
 )  # fmt: skip
 IMAGE = Image(
     id=ImageId("img_1"), organization="default", name="a.jpg", idempotency_key="k",
-    status=Status.INGESTED, temp_path="/x", checksum="c", mime_type="image/jpeg",
+    status=ImageStatus.INGESTED, temp_path="/x", checksum="c", mime_type="image/jpeg",
     width=4000, height=3000, size_bytes=3_500_000, created_at=7, updated_at=7,
 )  # fmt: skip
 
@@ -42,7 +41,7 @@ def test_an_image_on_its_way_has_nothing_to_show_yet() -> None:
     card = of_image(IMAGE)
     assert (card.state, card.version, card.at) == (State.RECEIVED, None, 7)
     assert card.facts == "4000 × 3000 · 3.3 MB"
-    failed = of_image(replace(IMAGE, status=Status.FAILED), "The file is gone.")
+    failed = of_image(replace(IMAGE, status=ImageStatus.FAILED), "The file is gone.")
     assert (failed.state, failed.trouble, failed.state.moves) == (
         State.NOT_STORED, "The file is gone.", False,
     )  # fmt: skip

@@ -33,6 +33,13 @@ async def organizations(db: Executor) -> list[tuple[str, int]]:
     return [(row["id"], row["created_at"]) for row in rows]
 
 
+@read
+async def known_organizations(db: Executor, ids: list[str]) -> set[str]:
+    """Those of them that there are."""
+    rows = await db.fetch("SELECT id FROM organizations WHERE id = ANY($1)", ids)
+    return {row["id"] for row in rows}
+
+
 @write
 async def add_organization(db: Executor, organization: str, now: int) -> bool:
     """False when it was there already."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from PIL import AvifImagePlugin, ExifTags, Image, UnidentifiedImageError
 
 from safelight.classification.base import Undecodable
-from safelight.ingest.headers import Size
+from safelight.ingest.avif import Size
 
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "GIF", "AVIF")
 THUMBNAIL_SIDE: Final = 512

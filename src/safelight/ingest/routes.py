@@ -15,11 +15,10 @@ from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.ingest import repo
-from safelight.ingest.accept import Ingest, OnConflict, Upload, answer
-from safelight.ingest.contract import StreamError
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.accept import Ingest, OnConflict, UploadRequest
+from safelight.ingest.contract import StreamError, answer
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.receive import check_declared_length
-from safelight.ingest.repo import Image
 from safelight.objects.keys import InvalidName, check_name
 
 router = APIRouter(tags=["ingest"])
@@ -68,7 +67,7 @@ async def receive(
     try:
         _check_name(name)
         check_declared_length(_content_length(request), ingest.limits)
-        wanted = Upload(
+        wanted = UploadRequest(
             organization=access.organization,
             content_type=request.headers.get("content-type", ""),
             actor=access.caller.as_actor(),
@@ -90,7 +89,7 @@ async def receive(
 
 
 @router.get("/api/images/{image_id}", summary="One image's record")
-async def show(
+async def show_image(
     image_id: str,
     caller: ViewerById,
     db: DatabaseDep,
@@ -111,7 +110,7 @@ async def show(
         "createdAt": iso(image.created_at),
         "updatedAt": iso(image.updated_at),
     }
-    if image.status is Status.FAILED:
+    if image.status is ImageStatus.FAILED:
         body["failure"] = await repo.failure(db, image.organization, image.id)
     return body
 

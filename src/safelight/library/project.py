@@ -38,8 +38,8 @@ from safelight.library.order import (
     delete_is_doubtful,
 )
 from safelight.objects import repo as objects
-from safelight.objects.deliver import Delivery
 from safelight.objects.events import OURS, ObjectEvent
+from safelight.objects.jobs import DeliverPayload
 from safelight.objects.keys import split_key
 from safelight.objects.store import NoSuchObject, ObjectStore
 
@@ -71,7 +71,7 @@ class Projection:
         self._telling = telling
         self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
 
-    async def on_created(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
+    async def on_created(self, event: ObjectEvent, job: Job[DeliverPayload]) -> Verdict:
         organization, name = split_key(event.key)
         async with self._room(), self._units.open(organization) as unit:
             found = await repo.look(unit, name)
@@ -88,7 +88,7 @@ class Projection:
             unit.ends(job)
         return Done(already=True)
 
-    async def on_deleted(self, event: ObjectEvent, job: Job[Delivery]) -> Verdict:
+    async def on_deleted(self, event: ObjectEvent, job: Job[DeliverPayload]) -> Verdict:
         organization, name = split_key(event.key)
         async with self._units.open(organization) as unit:
             found = await repo.look(unit, name)

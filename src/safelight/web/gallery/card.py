@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import quote, urlencode
 
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.repo import Image
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library.entry import (
     ENTRY_STATUSES,
     Entry,
@@ -45,10 +44,10 @@ class State(Enum):
 
 
 _OF_STATUS = {
-    Status.UPLOADED: State.RECEIVED,
-    Status.INGESTED: State.RECEIVED,
-    Status.STORED: State.STORED,
-    Status.FAILED: State.NOT_STORED,
+    ImageStatus.UPLOADED: State.RECEIVED,
+    ImageStatus.INGESTED: State.RECEIVED,
+    ImageStatus.STORED: State.STORED,
+    ImageStatus.FAILED: State.NOT_STORED,
 }
 _OF_RUN = {
     RunStatus.PENDING: State.STORED,
@@ -112,7 +111,7 @@ def of_image(image: Image, trouble: str | None = None) -> Card:
         name=image.name,
         at=image.created_at,
         state=_OF_STATUS[image.status],
-        version=image.idempotency_key if image.status is Status.STORED else None,
+        version=image.idempotency_key if image.status is ImageStatus.STORED else None,
         width=image.width,
         height=image.height,
         size_bytes=image.size_bytes,

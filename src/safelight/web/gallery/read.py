@@ -8,7 +8,7 @@ from safelight.http.paging import Cursors
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
 from safelight.library.entry import Entry, RunStatus
 from safelight.web.gallery.card import Card, GalleryFilter, of_entry, of_image
@@ -87,8 +87,8 @@ class Gallery:
         shown = [image for image in images if image.name in coming][:_MOST_WAITING]
         return [of_image(image, await self._failure(image)) for image in shown]
 
-    async def _failure(self, image: ingest_repo.Image) -> str | None:
-        if image.status is not Status.FAILED:
+    async def _failure(self, image: Image) -> str | None:
+        if image.status is not ImageStatus.FAILED:
             return None
         failure = await ingest_repo.failure(self.db, self.organization, image.id)
         return str(failure["message"]) if failure else None
