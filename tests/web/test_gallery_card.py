@@ -12,7 +12,14 @@ from safelight.infra.injected import ImageId
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
 from safelight.library.entry import ENTRY_STATUSES, Entry, RunStatus, words
-from safelight.web.gallery.card import Card, GalleryFilter, State, of_entry, of_image, readable_size
+from safelight.web.gallery.card import (
+    STATUS_WORDS,
+    Card,
+    GalleryFilter,
+    of_entry,
+    of_image,
+    readable_size,
+)
 
 ENTRY = Entry(
     organization="default", name="Fähre_01.jpg", event_time=5, idempotency_key="key", image_id=None,
@@ -31,20 +38,36 @@ def entry(**values: Any) -> Entry:
     return replace(ENTRY, **values)
 
 
-def test_every_state_of_an_entry_has_a_card() -> None:
-    assert {of_entry(entry(classification_status=status)).state for status in ENTRY_STATUSES} == {
-        State.STORED, State.CLASSIFYING, State.LABELLED, State.NO_LABEL,
-    }  # fmt: skip
+def test_what_the_states_are_called_on_a_card() -> None:
+    cards = [of_entry(entry(classification_status=status)) for status in ENTRY_STATUSES]
+    assert [
+        (card.word, card.slug, card.state.icon, card.state.tone, card.moves) for card in cards
+    ] == [
+        ("Stored", "stored", "archive", "plain", True),
+        ("Classifying", "classifying", "loop", "plain", True),
+        ("Labelled", "labelled", "tag", "accent", False),
+        ("No label", "no-label", "alert", "problem", False),
+    ]
+    cards = [of_image(replace(IMAGE, status=status)) for status in ImageStatus]
+    assert [
+        (card.word, card.slug, card.state.icon, card.state.tone, card.moves) for card in cards
+    ] == [
+        ("Received", "received", "inbox", "plain", True),
+        ("Received", "received", "inbox", "plain", True),
+        ("Stored", "stored", "archive", "plain", True),
+        ("Not stored", "not-stored", "alert", "problem", False),
+    ]
+    assert list(STATUS_WORDS.values()) == [
+        "Waiting for a label", "Being classified", "Labelled", "No label",
+    ]  # fmt: skip
 
 
 def test_an_image_on_its_way_has_nothing_to_show_yet() -> None:
     card = of_image(IMAGE)
-    assert (card.state, card.version, card.at) == (State.RECEIVED, None, 7)
+    assert (card.state, card.version, card.at) == (ImageStatus.INGESTED, None, 7)
     assert card.facts == "4000 × 3000 · 3.3 MB"
     failed = of_image(replace(IMAGE, status=ImageStatus.FAILED), "The file is gone.")
-    assert (failed.state, failed.trouble, failed.state.moves) == (
-        State.NOT_STORED, "The file is gone.", False,
-    )  # fmt: skip
+    assert (failed.trouble, failed.moves) == ("The file is gone.", False)
 
 
 def test_old_trouble_is_forgotten_once_there_is_a_label() -> None:
@@ -112,7 +135,7 @@ async def test_one_card_is_judged_as_the_library_judges(
 
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_a_card_is_found_by_its_own_name(name: str, label: str) -> None:
-    card = Card(name, 0, State.LABELLED, "v", None, None, None, label)
+    card = Card(name, 0, RunStatus.DONE, "v", None, None, None, label)
     assert GalleryFilter(q=name).matches(card)
     assert GalleryFilter(q=f"{name} {label}").matches(card)
 

@@ -10,8 +10,8 @@ from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
-from safelight.library.entry import Entry, RunStatus
-from safelight.web.gallery.card import Card, GalleryFilter, of_entry, of_image
+from safelight.library.entry import Entry
+from safelight.web.gallery.card import TROUBLED, Card, GalleryFilter, of_entry, of_image
 
 PAGE_SIZE = 48
 _MOST_LABELS = 200
@@ -64,11 +64,10 @@ class Gallery:
         return image.name if image and image.organization == self.organization else None
 
     async def _of_entries(self, entries: list[Entry]) -> list[Card]:
-        troubled = {RunStatus.RUNNING, RunStatus.FAILED}
         markers = {
             entry.name: entry.idempotency_key
             for entry in entries
-            if entry.classification_status in troubled
+            if entry.classification_status in TROUBLED
         }
         words = (
             await classification_repo.troubles(self.db, self.organization, markers)
