@@ -25,7 +25,7 @@ from safelight.objects.deliver import Delivery
 from safelight.objects.jobs import DELIVER
 from safelight.objects.local import LocalStore
 from safelight.objects.store import Facts, ObjectStore
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.submissions import jobs as submissions_jobs
 from safelight.submissions.policies.routes import router as policies_router

@@ -15,7 +15,7 @@ from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.objects.blobs import Blobs
 from safelight.objects.local import LocalStore
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
 from safelight.submissions.jobs import KINDS

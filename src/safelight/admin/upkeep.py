@@ -29,7 +29,7 @@ class Upkeep:
             pass
         await reach("admin.cut_feed")
         await activity.cut_feed(self._db, now - FEED_DAYS * _DAY_MS)
-        await reach("admin.purge_tombstones")
+        await reach("admin.sweep_tombstones")
         await library.purge_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
 
     def handler(self) -> Handler[Nothing]:
