@@ -117,7 +117,9 @@ class Settings(BaseSettings):
         "auto", description="How images are sent. `auto`: bytes, but JSON through an AI Gateway."
     )
     workers_ai_timeout_seconds: Seconds = Field(30, description="Limit of one Workers AI request.")
-    thumbnails: Literal["on", "off"] = Field("on", description="Make a small rendition per image.")
+    thumbnails: Literal["on", "off"] = Field(
+        "on", description="Reserved for small renditions; has no effect yet."
+    )
 
     # Generations
     runware_url: str = Field("https://api.runware.ai/v1", description="Address of the Runware API.")
