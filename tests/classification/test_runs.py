@@ -17,17 +17,32 @@ RESULT = Result("TABBY", 0.5, "model")
 ERROR = {"code": "X", "message": "x"}
 START = "SELECT classification_start('org', 'a.jpg', 'm', 1)"
 STOP = "SELECT classification_stop('org', 'a.jpg', 'm', 2)"
+STATUS = "SELECT classification_status('org', 'a.jpg', 'm', 1)"
 JOBS = "SELECT id, payload ->> 'run' AS run FROM jobs WHERE kind = 'classification.run'"
 
 Move = Callable[[Unit], Awaitable[Any]]
+Key = tuple[str, str, str, int]
+
+# As near to the target as can be: each differs from it in one part.
+OTHER_RUN: Key = ("org", "a.jpg", "m", 2)
+OTHERS: tuple[Key, ...] = (
+    ("else", "a.jpg", "m", 1),
+    ("org", "b.jpg", "m", 1),
+    ("org", "a.jpg", "n", 1),
+)
+
+
+async def with_entry(connection: Any, key: Key) -> None:
+    await connection.execute(
+        "INSERT INTO uploads (organization, name, event_time, source, idempotency_key, run) "
+        "VALUES ($1, $2, 1, 'safelight', $3, $4)",
+        *key,
+    )
 
 
 async def done(unit: Unit) -> None:
     """The entry stands for the run, so that the result is wanted."""
-    await unit.connection.execute(
-        "INSERT INTO uploads (organization, name, event_time, source, idempotency_key, run) "
-        "VALUES ('org', 'a.jpg', 1, 'safelight', 'm', 1)"
-    )
+    await with_entry(unit.connection, ("org", "a.jpg", "m", 1))
     assert await repo.apply(unit, TARGET, RESULT)
 
 
@@ -56,11 +71,15 @@ MOVES: list[tuple[Move, RunStatus]] = [
 ]
 
 
-async def with_run(connection: Any, status: str, run: int = 1) -> None:
+async def stopped(unit: Unit) -> None:
+    assert await unit.connection.fetchval(STOP) == 1
+
+
+async def with_run(connection: Any, status: str, key: Key = ("org", "a.jpg", "m", 1)) -> None:
     await connection.execute(
         "INSERT INTO classification_runs (organization, name, idempotency_key, run, status, "
-        "started_at) VALUES ('org', 'a.jpg', 'm', $1, $2, 1)",
-        run,
+        "started_at) VALUES ($1, $2, $3, $4, $5, 1)",
+        *key,
         status,
     )
 
@@ -80,6 +99,57 @@ async def test_statements_move_a_run_as_it_is_drawn(
         await move(Unit(connection, "org", 2))
         moved = before if after not in MACHINE.moves[before] else after
         assert await statuses(connection) == [moved]
+
+
+async def everything_else(connection: Any) -> tuple[list[Any], list[Any]]:
+    runs = await connection.fetch(
+        "SELECT * FROM classification_runs "
+        "WHERE (organization, name, idempotency_key, run) <> ('org', 'a.jpg', 'm', 1) "
+        "ORDER BY organization, name, idempotency_key, run"
+    )
+    entries = await connection.fetch(
+        "SELECT * FROM uploads WHERE (organization, name) <> ('org', 'a.jpg') "
+        "ORDER BY organization, name"
+    )
+    return runs, entries
+
+
+@pytest.mark.parametrize("move", [move for move, _ in MOVES] + [stopped])
+async def test_a_move_touches_its_own_run_and_entry_alone(database: Database, move: Move) -> None:
+    async with database.transaction() as connection:
+        await with_run(connection, RunStatus.PENDING)
+        await with_run(connection, RunStatus.FAILED, OTHER_RUN)  # what is over is never stopped
+        for other in OTHERS:
+            await with_run(connection, RunStatus.PENDING, other)
+        for other in OTHERS[:2]:
+            await with_entry(connection, other)
+        before = await everything_else(connection)
+        await move(Unit(connection, "org", 2))
+        assert await everything_else(connection) == before
+
+
+@pytest.mark.parametrize("other", [OTHER_RUN, OTHERS[2]])
+async def test_a_result_or_a_failure_is_taken_only_by_the_entry_it_is_for(
+    database: Database, other: Key
+) -> None:
+    async with database.transaction() as connection:
+        await with_run(connection, RunStatus.PENDING)
+        await with_entry(connection, other)
+        unit = Unit(connection, "org", 2)
+        assert not await repo.note_failure(unit, TARGET, 1, ERROR, final=False)
+        assert not await repo.apply(unit, TARGET, RESULT)
+        entry = await connection.fetchrow("SELECT * FROM uploads")
+        assert (entry["classification_status"], entry["classification_label"]) == ("pending", None)
+
+
+async def test_only_runs_of_the_marker_are_counted_and_asked(database: Database) -> None:
+    async with database.transaction() as connection:
+        for organization, name, marker, _ in OTHERS:
+            await with_run(connection, RunStatus.DONE, (organization, name, marker, 7))
+            await with_run(connection, RunStatus.DONE, (organization, name, marker, 1))
+        await with_run(connection, RunStatus.DONE, OTHER_RUN)
+        assert await connection.fetchval(STATUS) is None
+        assert await connection.fetchval(START) == OTHER_RUN[-1] + 1
 
 
 @pytest.mark.parametrize("before", RunStatus)
@@ -122,12 +192,11 @@ async def test_a_run_that_cannot_have_the_queue_to_itself_does_not_start(
 async def test_a_run_counts_as_under_way_only_if_the_queue_knows_it(
     database: Database, status: RunStatus
 ) -> None:
-    asked = "SELECT classification_status('org', 'a.jpg', 'm', 1)"
     async with database.transaction() as connection:
         await with_run(connection, status)
-        assert await connection.fetchval(asked) == (None if status.under_way else status)
+        assert await connection.fetchval(STATUS) == (None if status.under_way else status)
         await connection.execute(
             "SELECT job_enqueue('classification.run', 'org', $1, 'org/a.jpg/m')",
             {"name": "a.jpg", "idempotencyKey": "m", "run": 1},
         )
-        assert await connection.fetchval(asked) == status
+        assert await connection.fetchval(STATUS) == status
