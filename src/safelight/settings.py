@@ -118,7 +118,7 @@ class Settings(BaseSettings):
     )
     workers_ai_timeout_seconds: Seconds = Field(30, description="Limit of one Workers AI request.")
     thumbnails: Literal["on", "off"] = Field(
-        "on", description="Kept for small renditions of images, which are not made yet."
+        "on", description="Reserved for small renditions; has no effect yet."
     )
 
     # Generations

@@ -13,6 +13,7 @@ from safelight.library import order, project
 from safelight.library import repo as library_repo
 
 APPLY = POINTS["classification.run"].index("classification.apply")
+DROP = POINTS["classification.run"].index("classification.drop")
 WRONG = "not what its bytes say"
 TWICE = "classified more than once"
 BACK = "was deleted and came back"
@@ -53,6 +54,26 @@ async def an_old_run_after_a_new_one(moves: Moves) -> None:
     await dies_four_times(moves)
     await moves.deliver_again(0, 0, 0)
     await moves.redrive(0, 0)
+
+
+async def a_redriven_job_that_never_ends_well(moves: Moves) -> None:
+    """It is for nothing, but each time it is about to say so its worker dies: buried again."""
+    await moves.redrive(0)
+    for _ in range(4):
+        await moves.work_badly(None, 0, DROP, "answer", lost=False)
+    assert len(await moves.world.dead_letters()) == 1
+
+
+async def an_old_death_after_a_new_upload(moves: Moves) -> None:
+    await dies_four_times(moves)
+    await moves.upload("a.jpg", b"two", 1, 0, 0, 0)
+    await a_redriven_job_that_never_ends_well(moves)
+
+
+async def an_old_death_after_a_new_run(moves: Moves) -> None:
+    await dies_four_times(moves)
+    await moves.deliver_again(0, 0, 0)
+    await a_redriven_job_that_never_ends_well(moves)
 
 
 async def a_worker_that_comes_back(moves: Moves) -> None:
@@ -131,6 +152,14 @@ async def run_number(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await rewrite(db, "library_label", "AND run = p_run", "")
 
 
+async def marker_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rewrite(db, "library_note", "AND idempotency_key = p_marker", "")
+
+
+async def run_number_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rewrite(db, "library_note", "AND run = p_run", "")
+
+
 async def fence_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await rewrite(db, "job_hold", "RETURN FOUND", "RETURN true")
 
@@ -154,6 +183,11 @@ async def etag(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 async def tombstone(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     beaten = order._beaten
     monkeypatch.setattr(order, "_beaten", lambda row, _, event: beaten(row, None, event))
+
+
+async def tombstone_row(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    bury = "DELETE FROM tombstones WHERE organization = p_organization AND name = p_name"
+    await rewrite(db, "library_remove", "RETURN stopped;", f"{bury}; RETURN stopped;")
 
 
 async def doubt(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,11 +217,14 @@ class Case:
 CASES = [
     Case(marker, an_old_result_after_a_new_upload, WRONG, remote=True),
     Case(run_number, an_old_run_after_a_new_one, TWICE),
+    Case(marker_of_failures, an_old_death_after_a_new_upload, WRONG),
+    Case(run_number_of_failures, an_old_death_after_a_new_run, WRONG),
     Case(fence, a_worker_that_comes_back, TWICE),
     Case(fence_of_failures, a_failure_that_comes_back, WRONG),
     Case(delete_intent, deleted_on_its_way, BACK),
     Case(etag, told_backwards, LOST, telling=True),
     Case(tombstone, told_after_the_delete, LOST, telling=True),
+    Case(tombstone_row, told_after_the_delete, LOST, telling=True),
     Case(doubt, removed_by_others, DIFFERS, telling=True),
     Case(presence, a_stray_delete, LOST),
 ]

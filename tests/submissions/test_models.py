@@ -11,7 +11,7 @@ from PIL import Image
 
 from safelight.accounts.access import Role
 from safelight.classification.base import ModelError, Prediction
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
 from safelight.submissions.failures import classify
