@@ -142,6 +142,19 @@ async def failure(yard: Yard, image: Image) -> str:
     return str(told["error"]["code"])
 
 
+async def test_cut_off_while_it_fails(yard: Yard) -> None:
+    """It comes again and fails once; both attempts are in its story."""
+    image = await yard.receive()
+    Path(image.temp_path).unlink()
+    failpoints.arm("ingest.fail", "raise@1")
+    assert isinstance(await yard.bring(image), Retry)
+    assert await yard.status(image) is ImageStatus.INGESTED
+    assert await yard.bring(image) == ENDED
+    assert await yard.status(image) is ImageStatus.FAILED
+    told = [line["type"] for line in await yard.history(f"image:{image.id}")]
+    assert told == ["offload_attempt", "image_failed"]
+
+
 async def test_a_missing_file(yard: Yard) -> None:
     image = await yard.receive()
     Path(image.temp_path).unlink()

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize(
     ("point", "first"),
     [
+        ("ingest.put", 0),
         ("files.fsync_source", 0),
         ("objects.link", 0),
         ("objects.fsync_directory", 0),

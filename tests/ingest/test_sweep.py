@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from points import points_of
+from safelight.infra import failpoints
 from safelight.infra.db import Database
+from safelight.infra.failpoints import FailpointError
 from safelight.infra.injected import ImageId, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.states import IllegalTransition
@@ -67,6 +70,28 @@ async def test_leftovers_wait_while_another_process_writes(
     assert await sweep.at_start() == 0
     os.utime(part, (0, 0))
     assert await sweep.run() == 1
+
+
+async def test_interrupted_it_goes_on(database: Database, tmp_path: Path) -> None:
+    directory = IngestDirectory(tmp_path, RandomIds())
+    for letter in "abc":
+        (tmp_path / f".img_2026-01-01_{letter}.part").write_text("x")
+    sweep = IngestSweep(database, directory, SystemClock(), Metrics(), 86_400)
+    failpoints.arm("ingest.sweep", "raise@2")
+    with pytest.raises(FailpointError):
+        await sweep.at_start()
+    assert len(list(directory.files())) == 2
+    assert await sweep.at_start() == 2
+
+
+@pytest.mark.parametrize("point", points_of("ingest.node_"))
+def test_a_directory_has_one_node_however_its_first_start_ended(tmp_path: Path, point: str) -> None:
+    failpoints.arm(point, "raise@1")
+    with pytest.raises(FailpointError):
+        IngestDirectory(tmp_path, RandomIds())
+    nodes = {IngestDirectory(tmp_path, RandomIds()).node for _ in range(2)}
+    assert len(nodes) == 1
+    assert nodes != {""}
 
 
 def test_transitions() -> None:

@@ -92,6 +92,29 @@ async def test_a_delete_cut_off(
     assert actions == (["created", "deleted"] if gone else ["created"])
 
 
+@pytest.mark.parametrize("point", ["objects.put", "objects.redeem"])
+async def test_reconciling_a_put_cut_off(
+    store: S3Store, database: Database, clock: Watch, point: str
+) -> None:
+    await cut_off("objects.record_bucket_put", store.put(KEY, stream(b"bytes"), facts("m1")))
+    await cut_off(point, reconcile(store, database, clock))
+    assert (await events(database), await tickets(database)) == ([], 1)
+    assert await reconcile(store, database, clock) == 1
+    assert (len(await events(database)), await tickets(database)) == (1, 0)
+
+
+@pytest.mark.parametrize("point", ["objects.delete", "objects.redeem"])
+async def test_reconciling_a_delete_cut_off(
+    store: S3Store, database: Database, clock: Watch, point: str
+) -> None:
+    await store.put(KEY, stream(b"bytes"), facts("m1"))
+    await cut_off("objects.record_bucket_delete", store.delete(KEY))
+    await cut_off(point, reconcile(store, database, clock))
+    assert (len(await events(database)), await tickets(database)) == (1, 1)
+    assert await reconcile(store, database, clock) == 1
+    assert (len(await events(database)), await tickets(database)) == (2, 0)
+
+
 async def test_what_was_done_again_meanwhile_is_not_told_twice(
     store: S3Store, database: Database, clock: Watch
 ) -> None:

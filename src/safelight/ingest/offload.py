@@ -17,6 +17,7 @@ from prometheus_client import Counter
 
 from safelight.infra.activity import Units
 from safelight.infra.db import Connection
+from safelight.infra.failpoints import reach
 from safelight.infra.files import ChecksumMismatch
 from safelight.infra.history import Line
 from safelight.infra.metrics import Metrics
@@ -99,6 +100,7 @@ class Offload:
 
         key = object_key(image.organization, image.name)
         try:
+            await reach("ingest.put")
             return await self._store.put_with(key, path, facts, write, beaten)
         except ChecksumMismatch:
             return await self._fail(image, job, CHANGED)
