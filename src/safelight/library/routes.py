@@ -6,12 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound
 from safelight.http.content import Stored, respond
-from safelight.http.frame import provided
-from safelight.http.paging import Cursors, PageRequest, page
+from safelight.http.frame import DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
@@ -23,16 +22,11 @@ from safelight.objects.store import ObjectStore
 
 router = APIRouter(tags=["library"], prefix="/api/organizations/{org}/uploads")
 
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Member = Annotated[Access, allow(Role.MEMBER)]
-Db = Annotated[Database, provided(Database)]
-CursorsDep = Annotated[Cursors, provided(Cursors)]
-
 
 @router.get("", summary="The library, newest first")
 async def uploads(
-    access: Viewer,
-    db: Db,
+    access: AsViewer,
+    db: DatabaseDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     label: Annotated[str | None, Query(max_length=200, description="Exactly this label.")] = None,
@@ -50,7 +44,7 @@ async def uploads(
 
 
 @router.get("/{name}", summary="One entry")
-async def upload(name: str, access: Viewer, db: Db) -> dict[str, Any]:
+async def upload(name: str, access: AsViewer, db: DatabaseDep) -> dict[str, Any]:
     found = await repo.find(db, access.organization, name)
     if found is None:
         raise NotFound(f"There is no image called {name}.")
@@ -62,7 +56,7 @@ async def upload(name: str, access: Viewer, db: Db) -> dict[str, Any]:
 async def content(
     name: str,
     request: Request,
-    access: Viewer,
+    access: AsViewer,
     store: Annotated[ObjectStore, provided(ObjectStore)],
 ) -> Response:
     key = _key(access.organization, name)
@@ -77,7 +71,7 @@ async def content(
 
 @router.get("/{name}/history", summary="Why this entry is as it is")
 async def history(
-    name: str, access: Viewer, db: Db, cursors: CursorsDep, wanted: PageRequest
+    name: str, access: AsViewer, db: DatabaseDep, cursors: CursorsDep, wanted: PageRequest
 ) -> dict[str, Any]:
     limit, cursor = wanted
     organization, subject = access.organization, f"upload:{name}"
@@ -91,8 +85,8 @@ async def history(
 @router.delete("/{name}", status_code=202, summary="Delete for good")
 async def delete(
     name: str,
-    access: Member,
-    db: Db,
+    access: AsMember,
+    db: DatabaseDep,
     deletion: Annotated[UploadDeletion, provided(UploadDeletion)],
 ) -> Response:
     """The object goes now, and so does what is still on its way to it; the entry follows."""
