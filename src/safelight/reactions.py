@@ -5,12 +5,10 @@ Features never call each other leftwards; what follows from what is said here an
 
 from typing import Any
 
-from safelight.admin import upkeep
-from safelight.admin.upkeep import Upkeep
+from safelight.admin import jobs as admin
 from safelight.approvals import jobs as approvals
 from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
-from safelight.classification.run import Classification
 from safelight.generations import kinds as generations
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import JobKind, Schedule
@@ -30,7 +28,7 @@ KINDS: tuple[JobKind[Any], ...] = (
     *generations.KINDS,
     *approvals.KINDS,
     *submissions.KINDS,
-    upkeep.UPKEEP,
+    *admin.KINDS,
 )
 
 
@@ -41,7 +39,7 @@ def schedules(settings: Settings) -> tuple[Schedule, ...]:
         *generations.SCHEDULES,
         *approvals.SCHEDULES,
         *submissions.schedules(settings),
-        *upkeep.SCHEDULES,
+        *admin.schedules(settings),
     )
 
 
@@ -54,12 +52,6 @@ def reactions(projection: Projection, gone: SourceGone) -> Reactions:
 
 
 def handlers(
-    classify: Classification,
     approve: Approvals,
-    keep: Upkeep,
 ) -> tuple[Handler[Any], ...]:
-    return (
-        *classification.handlers(classify),
-        *approvals.handlers(approve),
-        keep.handler(),
-    )
+    return (*approvals.handlers(approve),)

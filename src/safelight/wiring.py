@@ -10,23 +10,21 @@ from dataclasses import dataclass
 import structlog
 
 from safelight.accounts.first_start import secret_key
-from safelight.accounts.services import account_services
-from safelight.admin.engine import Engine
-from safelight.admin.upkeep import Upkeep
+from safelight.accounts.services import open_accounts
+from safelight.admin.services import Engine, open_admin
 from safelight.approvals import lifecycle as approvals_lifecycle
-from safelight.classification import base as classification_base
+from safelight.classification import lifecycle as classification_lifecycle
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
-from safelight.classification.run import Classification
+from safelight.classification.services import open_classification
 from safelight.generations import lifecycle as generations_lifecycle
 from safelight.generations.services import Generations, open_generations
+from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
 from safelight.infra.activity import Units
 from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.history import Messages
 from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
@@ -37,9 +35,8 @@ from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.services import open_ingest
 from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
-from safelight.library.deletion import Deletion
-from safelight.library.project import Projection
-from safelight.live.hub import Hub
+from safelight.library.services import Library, open_library
+from safelight.live.routes import Hub, Messages
 from safelight.objects.deliver import Deliver
 from safelight.objects.services import OpenedStore, open_objects, open_store
 from safelight.objects.store import ObjectStore
@@ -54,7 +51,7 @@ from safelight.web.rendering import Pages
 MESSAGES = Messages(
     ingest_lifecycle.MESSAGES,
     library_entry.MESSAGES,
-    classification_base.MESSAGES,
+    classification_lifecycle.MESSAGES,
     approvals_lifecycle.MESSAGES,
     generations_lifecycle.MESSAGES,
     submissions_lifecycle.MESSAGES,
@@ -96,6 +93,7 @@ class Features:
 
     objects: Feature
     ingest: Feature
+    library: Library
     generations: Generations
     submissions: submissions.Front
 
@@ -149,13 +147,12 @@ def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
         base.address, when_artifact_deleted=front.gone.artifact_deleted,
     )  # fmt: skip
     stack.push_async_callback(generations.close)
-    projection = Projection(
-        base.units, base.store, lambda: base.queue.wake(RUN), telling=base.opened.telling
-    )
-    deliver = Deliver(base.units, reactions(projection, front.gone))
+    library = open_library(base.base, base.store, RUN, telling=base.opened.telling)
+    deliver = Deliver(base.units, reactions(library.projection, front.gone))
     features = Features(
         objects=open_objects(base.base, base.opened, deliver),
         ingest=open_ingest(base.base, base.directory, base.store, deliver),
+        library=library,
         generations=generations,
         submissions=front,
     )
@@ -173,11 +170,12 @@ async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features
     sandbox = Sandbox(submissions.limits(base.settings))
     stack.push_async_callback(sandbox.close)
     tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
-    classify = Classification(base.units, store, classifier, sandbox)
     everything = (
         *features.ingest.handlers,
         *features.objects.handlers,
-        *handlers(classify, front.approvals, Upkeep(db, clock)),
+        *open_classification(base.base, store, classifier, sandbox).handlers,
+        *handlers(front.approvals),
+        *open_admin(base.base).handlers,
         *features.generations.handlers,
         *submissions.work(_submissions_ground(base), front, sandbox, tools),
     )  # fmt: skip
@@ -192,11 +190,11 @@ def _registry(stack: AsyncExitStack, base: Opening, features: Features) -> Regis
     hub = Hub(db, base.bus, MESSAGES)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, queue, hub, MESSAGES,
-        Cursors(base.secret), Deletion(base.store, queue, clock), Pages(Assets()),
+        base.settings, db, base.metrics, base.bus, base.units, queue, hub, MESSAGES,
+        Cursors(base.secret), features.library.deletion, Pages(Assets()),
         *features.objects.services,
         *features.ingest.services,
-        *account_services(db, clock, ids, base.secret),
+        *open_accounts(base.base, base.secret).services,
         *features.generations.services,
         *features.submissions.services(),
     )  # fmt: skip

@@ -26,7 +26,7 @@ from safelight.ingest.jobs import OffloadPayload
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.offload import Offload
 from safelight.ingest.services import open_ingest
-from safelight.library.deletion import Deletion
+from safelight.library.deletion import UploadDeletion
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
@@ -62,7 +62,7 @@ class Yard:
         self.offload = Offload(
             self.units, self.store, self.directory, self.queue, self.deliver, Metrics()
         )
-        self.deletion = Deletion(self.store, self.queue, self.clock)
+        self.deletion = UploadDeletion(self.store, Units(self.db, self.bus, self.clock))
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[Worker]:

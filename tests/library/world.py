@@ -321,7 +321,7 @@ class World(Services):
         self.story.forgotten = True
         now = self.clock.now_ms()
         await objects_repo.purge_deleted(self.db, now - 30 * DAY_MS)
-        await library_repo.sweep_tombstones(self.db, now - 14 * DAY_MS)
+        await library_repo.purge_tombstones(self.db, now - 14 * DAY_MS)
 
     async def drain(self, *, backwards: bool = False) -> None:
         """Everything is told and done, over and over, until nothing is left to do."""

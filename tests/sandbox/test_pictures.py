@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from PIL import Image, ImageCms
 
-from safelight.sandbox.endings import end_of
-from safelight.sandbox.facts import FaultKind, Inspection, Rendition
+from safelight.sandbox.data_end import end_of
 from safelight.sandbox.inspecting import inspect
+from safelight.sandbox.protocol import FaultKind, Inspection, Rendition
 from safelight.sandbox.rendering import render
 from safelight.submissions.looks import NEAR, SAME, Closeness, Look
 from submissions.pictures import (

@@ -23,7 +23,7 @@ from safelight.objects import repo as objects_repo
 from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import Facts, ObjectStore
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.submissions import jobs as submissions_jobs
 from safelight.submissions.policies.routes import router as policies_router

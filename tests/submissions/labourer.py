@@ -14,7 +14,7 @@ from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.objects.local import Blobs, LocalStore
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
 from safelight.submissions.jobs import KINDS

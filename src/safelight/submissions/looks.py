@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from safelight.sandbox.facts import Inspection
+from safelight.sandbox.protocol import Inspection
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
 from safelight.objects import repo as objects
 from safelight.objects.store import Facts, Landed, ObjectStore
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.submissions import inflight
 from safelight.submissions.findings import Ask, Finding, Pass
 from safelight.submissions.lifecycle import State

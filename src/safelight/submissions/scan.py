@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from safelight.objects.store import ObjectStore
-from safelight.sandbox.facts import Bounds, Fault, FaultKind, Rendition
+from safelight.sandbox.protocol import Bounds, Fault, FaultKind, Rendition
 from safelight.sandbox.sandbox import Sandbox, TaskDied
 from safelight.submissions.findings import Finding
 from safelight.submissions.looks import Look

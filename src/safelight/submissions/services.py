@@ -13,8 +13,8 @@ from safelight.infra.injected import Clock, Ids
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.queue import Queue
 from safelight.objects.store import ObjectStore
-from safelight.sandbox.facts import Bounds
-from safelight.sandbox.limits import Limits
+from safelight.sandbox.limits import SandboxLimits
+from safelight.sandbox.protocol import Bounds
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
 from safelight.submissions.decided import SubmissionDecided
@@ -106,10 +106,10 @@ def bounds(settings: Settings) -> Bounds:
     return Bounds(settings.max_pixels, settings.scan_max_frames, _MOST_PIXELS_IN_ALL)
 
 
-def limits(settings: Settings) -> Limits:
+def limits(settings: Settings) -> SandboxLimits:
     """A child has to end well before the run it works for."""
     wall = settings.scan_timeout_seconds * 0.6
-    return Limits(
+    return SandboxLimits(
         memory_bytes=settings.scan_memory_bytes,
         cpu_seconds=settings.scan_cpu_seconds,
         wall_seconds=wall,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from safelight.classification.base import Classifier
 from safelight.infra.db import Database
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.submissions import repo
 from safelight.submissions.repo import Submission
 from safelight.submissions.rules.rule import Label, Opinion

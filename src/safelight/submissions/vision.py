@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from safelight.classification.base import ModelError
 from safelight.errors import SafelightError
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.settings import Settings
 from safelight.submissions.repo import Submission
 from safelight.submissions.rules.rule import Opinion

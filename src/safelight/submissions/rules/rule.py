@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from safelight.sandbox.facts import Bounds, Inspection, Rendition
+from safelight.sandbox.protocol import Bounds, Inspection, Rendition
 from safelight.submissions.findings import Finding
 from safelight.submissions.lifecycle import RejectionCode
 from safelight.submissions.looks import Closeness, Look

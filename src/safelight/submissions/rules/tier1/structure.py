@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from safelight.sandbox.facts import Fault, FaultKind
+from safelight.sandbox.protocol import Fault, FaultKind
 from safelight.submissions.findings import Finding, Severity
 from safelight.submissions.lifecycle import RejectionCode
 from safelight.submissions.rules.rule import FileCase, Rule
