@@ -11,7 +11,7 @@ from safelight.approvals import jobs as approvals
 from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
 from safelight.classification.run import Classification
-from safelight.generations import kinds as generations
+from safelight.generations import jobs as generations
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.ingest import jobs as ingest
@@ -43,7 +43,7 @@ def schedules(settings: Settings) -> tuple[Schedule, ...]:
     return (
         *ingest.SCHEDULES,
         *objects.SCHEDULES,
-        *generations.SCHEDULES,
+        *generations.schedules(settings),
         *approvals.SCHEDULES,
         *submissions.schedules(settings),
         *upkeep.SCHEDULES,

@@ -19,11 +19,11 @@ from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
 from safelight.generations import lifecycle as generations_lifecycle
-from safelight.generations.services import Generations, open_generations
+from safelight.generations.services import open_generations
 from safelight.http.paging import Cursors
 from safelight.http.registry import Registry
-from safelight.infra.activity import Units
-from safelight.infra.base import Base
+from safelight.infra.activity import Unit, Units
+from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.history import Messages
@@ -100,7 +100,7 @@ class Features:
 
     sweep: Sweep
     intake: Intake
-    generations: Generations
+    generations: Feature
     submissions: submissions.Front
 
 
@@ -148,11 +148,15 @@ async def _open_base(
 def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
     settings, db, clock = base.settings, base.db, base.clock
     front = submissions.front(_submissions_ground(base))
+
+    async def artifact_deleted(unit: Unit, artifact_id: str) -> None:
+        await front.gone.artifact_deleted(unit.connection, unit.organization, artifact_id)
+
     generations = open_generations(
-        settings, db, base.queue, base.store, clock, base.ids, base.metrics, base.secret,
-        base.address, when_artifact_deleted=front.gone.artifact_deleted,
-    )  # fmt: skip
-    stack.push_async_callback(generations.close)
+        base.base, base.store, base.secret, base.address, when_artifact_deleted=artifact_deleted
+    )
+    if generations.close is not None:
+        stack.push_async_callback(generations.close)
     return Features(
         sweep=Sweep(db, base.directory, clock, base.metrics, settings.ingest_ttl_seconds),
         intake=Intake(db, base.queue, clock, base.opened.bucket),

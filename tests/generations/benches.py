@@ -7,9 +7,9 @@ from typing import Any, Protocol
 from emulators.replicate import TOKEN, Replicate, replicate
 from emulators.replicate import Plan as Prediction
 from emulators.runware import KEY, Plan, Runware, runware
-from safelight.generations.lifecycle import Kind
-from safelight.generations.providers.base import Ground, Order, Provider
-from safelight.generations.providers.registry import BUILDERS
+from safelight.generations.lifecycle import MediaKind
+from safelight.generations.providers.base import Order, Provider, ProviderDeps
+from safelight.generations.providers.registry import PROVIDERS
 from safelight.infra.injected import SystemClock
 from safelight.settings import load
 
@@ -98,13 +98,14 @@ async def built(name: str, **settings: Any) -> AsyncIterator[Provider]:
     async def deliver(order: Order, outcome: str, delay: float) -> None:
         return None
 
-    provider = BUILDERS[name](Ground(load(settings), SystemClock(), deliver))
+    [known] = [one for one in PROVIDERS if one.name == name]
+    provider = known.build(ProviderDeps(load(settings), SystemClock(), deliver))
     assert provider is not None
     yield provider
     await provider.close()
 
 
-def an_order(bench: Bench, kind: Kind = Kind.IMAGE, **wanted: Any) -> Order:
+def an_order(bench: Bench, kind: MediaKind = MediaKind.IMAGE, **wanted: Any) -> Order:
     return Order(
         generation_id="g",
         artifact_id="a",

@@ -17,7 +17,7 @@ from emulators.replicate import Replicate
 from emulators.runware import Plan, Runware
 from generations.world import Client, World, until, world
 from objects.stores import Watch
-from safelight.generations.sweep import Sweep
+from safelight.generations.sweep import GenerationSweep
 from safelight.infra.failpoints import EXIT_CODE
 
 pytestmark = pytest.mark.process
@@ -131,7 +131,9 @@ async def check_whole(
     assert story.count("generation_finished") == story.count("generation_started") == 1
     assert await made.db.fetchval("SELECT count(*) FROM generations") == 1
     await until(lambda: made.db.fetchval("SELECT NOT EXISTS (SELECT FROM jobs)"))
-    sweep = Sweep(made.db, made.store, Watch(Watch().now_ms() + 1000), keep_days=7, orphan_ms=0)
+    sweep = GenerationSweep(
+        made.db, made.store, Watch(Watch().now_ms() + 1000), keep_days=7, orphan_ms=0
+    )
     await sweep.orphans()
     keys = [one.key for one in await made.store.list("artifacts/")]
     assert sorted(keys) == sorted(f"artifacts/{artifact}" for artifact in ready)

@@ -9,13 +9,12 @@ from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import Access, allow, allow_by_id
 from safelight.errors import NotFound
 from safelight.generations.artifacts import repo
-from safelight.generations.artifacts.deletion import Deletion
-from safelight.generations.artifacts.repo import Artifact
-from safelight.generations.keep import key_of
+from safelight.generations.artifacts.deletion import ArtifactDeletion
+from safelight.generations.lifecycle import Artifact, key_of
+from safelight.generations.request import clean_tag
 from safelight.generations.routes import visible as visible_generation
 from safelight.generations.show import show_artifact
 from safelight.generations.tagging import Tagging
-from safelight.generations.tags import clean_tag
 from safelight.http.content import Stored, respond
 from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
@@ -87,7 +86,7 @@ async def put_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: T
 @router.delete("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Drop a tag")
 async def drop_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
     found = await _visible(db, caller, artifact_id, Role.MEMBER)
-    await tagging.drop_from_artifact(found.organization, artifact_id, clean_tag(tag))
+    await tagging.remove_from_artifact(found.organization, artifact_id, clean_tag(tag))
 
 
 @router.delete("/artifacts/{artifact_id}", status_code=204, summary="Delete for good")
@@ -95,7 +94,7 @@ async def delete(
     artifact_id: str,
     caller: Member,
     db: Db,
-    deletion: Annotated[Deletion, provided(Deletion)],
+    deletion: Annotated[ArtifactDeletion, provided(ArtifactDeletion)],
 ) -> None:
     found = await repo.find(db, artifact_id)
     organization = found.organization if found else await repo.deleted_from(db, artifact_id)
