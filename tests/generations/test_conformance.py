@@ -27,7 +27,7 @@ from safelight.generations.providers.registry import PROVIDERS, names
 VENDORS = [name for name in names() if name != "studio"]  # the studio is in this very process
 
 
-@pytest.fixture(params=names())
+@pytest.fixture(params=[*names(), "newcomer"])
 async def on_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     async with bench(request.param) as found:
         yield found

@@ -16,6 +16,7 @@ import uvicorn
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 
+from objects.stores import Watch
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
@@ -29,6 +30,7 @@ from safelight.generations.orders import WebhookAddresses
 from safelight.generations.providers import registry as providers
 from safelight.generations.routes import router as generations_router
 from safelight.generations.services import open_generations
+from safelight.generations.sweep import GenerationSweep
 from safelight.http import errors
 from safelight.http.middleware import Frame
 from safelight.http.paging import Cursors
@@ -39,6 +41,7 @@ from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
+from safelight.infra.queue.jobs import DAY
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.objects.blobs import Blobs
@@ -134,6 +137,16 @@ async def until(check: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
         if time.monotonic() > end:
             raise AssertionError(f"still {answer!r} after {seconds} s")
         await asyncio.sleep(0.02)
+
+
+def later_sweep(made: World, days: float = 8) -> GenerationSweep:
+    """As it is when state in flight has become old, and objects have."""
+    later = Watch(SystemClock().now_ms() + int(days * DAY * 1000))
+    return GenerationSweep(made.db, made.store, later, keep_days=7)
+
+
+async def once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 @asynccontextmanager
