@@ -224,7 +224,8 @@ async def wanted(db: Database, artifact_ids: Sequence[str]) -> set[str]:
 
 
 @read
-async def is_being_made(db: Database, organization: str, artifact_id: str) -> bool:
+async def is_under_way(db: Database, organization: str, artifact_id: str) -> bool:
+    """Whether the artifact is being made."""
     return bool(
         await db.fetchval(
             f"""

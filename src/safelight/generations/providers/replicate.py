@@ -84,9 +84,9 @@ class Replicate(Provider):
         if order.task_id is None:
             return TaskUnknown()
         reply = await self._wire.ask("GET", self._prediction(order), seconds=_ASKING_SECONDS)
-        if isinstance(reply, Reply) and reply.status == _NOT_FOUND:
-            return TaskUnknown()
-        return reply if isinstance(reply, ProviderTrouble) else answer_of(reply)
+        if isinstance(reply, ProviderTrouble):
+            return reply
+        return TaskUnknown() if reply.status == _NOT_FOUND else answer_of(reply)
 
     async def cancel(self, order: Order) -> bool:
         if order.task_id is None:
