@@ -75,7 +75,7 @@ def _subclasses(kind: type[SafelightError]) -> Iterator[type[SafelightError]]:
 
 
 LIFECYCLES: dict[str, Mapping[Any, tuple[Any, ...]]] = {
-    "Image": images.TRANSITIONS,
+    "Image": images.MACHINE.moves,
     "Submission": submissions.TRANSITIONS,
     "Approval": approvals.TRANSITIONS,
 }

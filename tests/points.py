@@ -28,7 +28,15 @@ class Point:
 @cache
 def sources() -> Mapping[str, str]:
     """The text of every module, by its path below src/safelight."""
-    return {str(path.relative_to(SOURCE)): path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
+    return {
+        str(path.relative_to(SOURCE)): path.read_text() for path in sorted(SOURCE.rglob("*.py"))
+    }
+
+
+@cache
+def parsed(text: str) -> ast.Module:
+    """Nobody changes what this gives."""
+    return ast.parse(text)
 
 
 def points_of(*prefixes: str, without: Iterable[str] = ()) -> list[str]:
@@ -42,16 +50,16 @@ def points_of(*prefixes: str, without: Iterable[str] = ()) -> list[str]:
 
 
 def all_points(texts: Mapping[str, str]) -> list[Point]:
-    return [point for file, text in texts.items() for point in _points_in(file, ast.parse(text))]
+    return [point for file, text in texts.items() for point in _points_in(file, parsed(text))]
 
 
 def _points_in(file: str, tree: ast.Module) -> Iterator[Point]:
     for node in tree.body:
         if isinstance(node, ast.AsyncFunctionDef) and "write" in decorators(node):
             yield Point(declared_name(file, node.name), file, node.lineno, declared=True)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (name := reached(node)) is not None:
-            yield Point(name, file, node.lineno, declared=False)
+    for inner in ast.walk(tree):
+        if isinstance(inner, ast.Call) and (name := reached(inner)) is not None:
+            yield Point(name, file, inner.lineno, declared=False)
 
 
 def decorators(function: ast.AsyncFunctionDef | ast.FunctionDef) -> set[str]:
@@ -63,7 +71,7 @@ def reached(call: ast.Call) -> str | None:
     if ast.unparse(call.func).rpartition(".")[2] not in REACHING or not call.args:
         return None
     argument = call.args[0]
-    return argument.value if isinstance(argument, ast.Constant) else None
+    return str(argument.value) if isinstance(argument, ast.Constant) else None
 
 
 def declared_name(file: str, function: str) -> str:

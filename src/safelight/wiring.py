@@ -10,42 +10,35 @@ from dataclasses import dataclass
 import structlog
 
 from safelight.accounts.first_start import secret_key
-from safelight.accounts.services import account_services
-from safelight.admin.engine import Engine
-from safelight.admin.upkeep import Upkeep
+from safelight.accounts.services import open_accounts
+from safelight.admin.services import Engine, open_admin
 from safelight.approvals import lifecycle as approvals_lifecycle
-from safelight.classification import base as classification_base
+from safelight.classification import lifecycle as classification_lifecycle
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
-from safelight.classification.run import Classification
+from safelight.classification.services import open_classification
 from safelight.generations import lifecycle as generations_lifecycle
 from safelight.generations.services import open_generations
+from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
 from safelight.infra.activity import Unit, Units
 from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.history import Messages
 from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.ingest import lifecycle as ingest_lifecycle
-from safelight.ingest.accept import Ingest
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.jobs import OFFLOAD
-from safelight.ingest.offload import Offload
-from safelight.ingest.receive import Limits
-from safelight.ingest.sweep import Sweep
+from safelight.ingest.services import open_ingest
+from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
-from safelight.library.deletion import Deletion
-from safelight.library.project import Projection
-from safelight.live.hub import Hub
+from safelight.library.services import Library, open_library
+from safelight.live.routes import Hub, Messages
 from safelight.objects.deliver import Deliver
-from safelight.objects.notifications.intake import Intake
-from safelight.objects.registry import Ground, Opened, open_store
+from safelight.objects.services import OpenedStore, open_objects, open_store
 from safelight.objects.store import ObjectStore
 from safelight.reactions import KINDS, handlers, reactions, schedules
 from safelight.sandbox.sandbox import Sandbox
@@ -58,7 +51,7 @@ from safelight.web.rendering import Pages
 MESSAGES = Messages(
     ingest_lifecycle.MESSAGES,
     library_entry.MESSAGES,
-    classification_base.MESSAGES,
+    classification_lifecycle.MESSAGES,
     approvals_lifecycle.MESSAGES,
     generations_lifecycle.MESSAGES,
     submissions_lifecycle.MESSAGES,
@@ -78,7 +71,7 @@ class Opening:
     queue: Queue
     units: Units
     directory: IngestDirectory
-    opened: Opened
+    opened: OpenedStore
     secret: str
     address: Callable[[], str]
 
@@ -98,8 +91,9 @@ class Opening:
 class Features:
     """What both answering and working need."""
 
-    sweep: Sweep
-    intake: Intake
+    objects: Feature
+    ingest: Feature
+    library: Library
     generations: Feature
     submissions: submissions.Front
 
@@ -116,10 +110,11 @@ async def open_services(
     async with AsyncExitStack() as stack:
         base = await _open_base(stack, settings, database_url, address or _configured(settings))
         features = _open_features(stack, base)
-        if removed := await features.sweep.at_start():
+        registry = _registry(stack, base, features)
+        if removed := await registry.get(IngestSweep).at_start():
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
-        engine = Engine(await _start_worker(stack, base, features) if worker else None)
-        yield _registry(stack, base, features, engine)
+        registry.add(Engine(await _start_worker(stack, base, features) if worker else None))
+        yield registry
 
 
 async def _open_base(
@@ -132,21 +127,19 @@ async def _open_base(
     secret = await secret_key(db, settings, ids)
     directory = IngestDirectory(settings.ingest_path, ids)
     stack.callback(directory.close)
-    opened = open_store(Ground(settings, db, clock, ids, metrics))
-    stack.push_async_callback(opened.store.close)
     process = ids.short("proc")
     bus = Bus(db, process)
     await bus.start()
     stack.push_async_callback(bus.stop)
     queue = Queue(db, bus, clock, owner=process, node=directory.node, kinds=KINDS)
     units = Units(db, bus, clock)
+    opened = open_store(Base(settings, clock, ids, metrics, db, bus, queue, units))
     return Opening(
         settings, clock, ids, metrics, db, bus, queue, units, directory, opened, secret, address
     )
 
 
 def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
-    settings, db, clock = base.settings, base.db, base.clock
     front = submissions.front(_submissions_ground(base))
 
     async def artifact_deleted(unit: Unit, artifact_id: str) -> None:
@@ -155,33 +148,35 @@ def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
     generations = open_generations(
         base.base, base.store, base.secret, base.address, when_artifact_deleted=artifact_deleted
     )
-    if generations.close is not None:
-        stack.push_async_callback(generations.close)
-    return Features(
-        sweep=Sweep(db, base.directory, clock, base.metrics, settings.ingest_ttl_seconds),
-        intake=Intake(db, base.queue, clock, base.opened.bucket),
+    library = open_library(base.base, base.store, RUN, telling=base.opened.telling)
+    deliver = Deliver(base.units, reactions(library.projection, front.gone))
+    features = Features(
+        objects=open_objects(base.base, base.opened, deliver),
+        ingest=open_ingest(base.base, base.directory, base.store, deliver),
+        library=library,
         generations=generations,
         submissions=front,
     )
+    for feature in (features.generations, features.objects, features.ingest):
+        if feature.close:
+            stack.push_async_callback(feature.close)
+    return features
 
 
 async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features) -> Worker:
     db, queue, clock, store = base.db, base.queue, base.clock, base.store
-    projection = Projection(base.units, store, lambda: queue.wake(RUN), telling=base.opened.telling)
     front = features.submissions
-    deliver = Deliver(base.units, reactions(projection, front.gone))
-    offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
     classifier = build_classifier(base.settings, clock)
     stack.push_async_callback(classifier.close)
     sandbox = Sandbox(submissions.limits(base.settings))
     stack.push_async_callback(sandbox.close)
     tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
-    classify = Classification(base.units, store, classifier, sandbox)
     everything = (
-        *handlers(
-            offload, features.sweep, deliver, base.opened, features.intake, classify,
-            front.approvals, Upkeep(db, clock),
-        ),
+        *features.ingest.handlers,
+        *features.objects.handlers,
+        *open_classification(base.base, store, classifier, sandbox).handlers,
+        *handlers(front.approvals),
+        *open_admin(base.base).handlers,
         *features.generations.handlers,
         *submissions.work(_submissions_ground(base), front, sandbox, tools),
     )  # fmt: skip
@@ -191,21 +186,16 @@ async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features
     return worker
 
 
-def _registry(stack: AsyncExitStack, base: Opening, features: Features, engine: Engine) -> Registry:
+def _registry(stack: AsyncExitStack, base: Opening, features: Features) -> Registry:
     db, clock, ids, queue = base.db, base.clock, base.ids, base.queue
-
-    def announce(organization: str) -> None:
-        queue.wake(OFFLOAD)
-        base.bus.announce("activity", organization)
-
-    ingest = Ingest(db, base.directory, _limits(base.settings), clock, ids, base.metrics, announce)
-    stack.callback(ingest.close)
     hub = Hub(db, base.bus, MESSAGES)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest, MESSAGES,
-        Cursors(base.secret), Deletion(base.store, queue, clock), features.intake, Pages(Assets()),
-        *account_services(db, clock, ids, base.secret),
+        base.settings, db, base.metrics, base.bus, base.units, queue, hub, MESSAGES,
+        Cursors(base.secret), features.library.deletion, Pages(Assets()),
+        *features.objects.services,
+        *features.ingest.services,
+        *open_accounts(base.base, base.secret).services,
         *features.generations.services,
         *features.submissions.services(),
     )  # fmt: skip
@@ -223,7 +213,3 @@ def _submissions_ground(base: Opening) -> submissions.Ground:
 
 def _configured(settings: Settings) -> Callable[[], str]:
     return lambda: settings.public_url or f"http://{settings.host}:{settings.port}"
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(settings.max_upload_bytes, settings.max_pixels, settings.accepted_types)

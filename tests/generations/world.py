@@ -20,7 +20,7 @@ from objects.stores import Watch
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
-from safelight.accounts.services import account_services
+from safelight.accounts.services import open_accounts
 from safelight.accounts.tokens import Tokens
 from safelight.errors import Conflict
 from safelight.generations.artifacts.routes import router as artifacts_router
@@ -32,9 +32,8 @@ from safelight.generations.routes import router as generations_router
 from safelight.generations.services import open_generations
 from safelight.generations.sweep import GenerationSweep
 from safelight.http import errors
-from safelight.http.middleware import Frame
+from safelight.http.frame import Frame, Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
 from safelight.infra.activity import Units
 from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
@@ -44,8 +43,7 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import DAY
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
-from safelight.objects.blobs import Blobs
-from safelight.objects.local import LocalStore
+from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import ObjectStore
 from safelight.settings import load
 from safelight.web.pages.errors import render_error_page
@@ -192,7 +190,8 @@ async def world(
         registry = Registry(settings, db, queue, bus, metrics, Cursors(SECRET), *made.services)
         registry.add(store, as_type=ObjectStore)
         registry.add(clock, as_type=Clock)
-        for service in account_services(db, clock, ids, SECRET, CHEAP):
+        base = Base(settings, clock, ids, metrics, db, bus, queue, Units(db, bus, clock))
+        for service in open_accounts(base, SECRET, CHEAP).services:
             registry.add(service)
         await _organizations(registry)
         url = await stack.enter_async_context(_served(registry, port))

@@ -9,21 +9,22 @@ import pytest
 
 from cutting import cutting
 from harness import picture
+from objects.stores import units_of
 from safelight.errors import SafelightError
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
-from safelight.ingest.accept import Ingest, Upload
+from safelight.ingest.accept import Ingest, UploadRequest
 from safelight.ingest.contract import DatabaseError, JobEnqueueError, OutcomeUnknown, StorageFull
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.receive import Limits
-from safelight.ingest.sweep import Sweep
+from safelight.ingest.receive import UploadLimits
+from safelight.ingest.sweep import IngestSweep
 from safelight.settings import ACCEPTED_TYPES
 
-LIMITS = Limits(10_000_000, 100_000_000, ACCEPTED_TYPES)
-UPLOAD = Upload("acme", "multipart/form-data; boundary=b", {"type": "token", "name": "t"})
+LIMITS = UploadLimits(10_000_000, 100_000_000, ACCEPTED_TYPES)
+UPLOAD = UploadRequest("acme", "multipart/form-data; boundary=b", {"type": "token", "name": "t"})
 DISK_STEPS = [f"ingest.{step}" for step in ("open", "write", "fsync", "rename", "fsync_directory")]
 
 
@@ -38,7 +39,7 @@ def good() -> AsyncIterator[bytes]:
 
 
 def build(db: Database, directory: IngestDirectory) -> Ingest:
-    return Ingest(db, directory, LIMITS, SystemClock(), RandomIds(), Metrics(), lambda _: None)
+    return Ingest(units_of(db, SystemClock()), directory, LIMITS, RandomIds(), Metrics())
 
 
 @pytest.fixture
@@ -81,7 +82,7 @@ async def test_disk_full(db: Database, directory: IngestDirectory, step: str) ->
     await assert_nothing_left(db, directory)
 
 
-@pytest.mark.parametrize("step", [*DISK_STEPS, "ingest.record"])
+@pytest.mark.parametrize("step", [*DISK_STEPS, "ingest.record_upload"])
 async def test_something_unexpected(db: Database, directory: IngestDirectory, step: str) -> None:
     failpoints.arm(step, "raise")
     with pytest.raises(FailpointError):
@@ -148,7 +149,7 @@ async def test_an_unknown_outcome_keeps_the_file_and_the_sweep_decides(
             await build(through, directory).accept(UPLOAD, good())
         through.terminate()
     assert len(left(directory)) == 1
-    removed = await Sweep(db, directory, SystemClock(), Metrics(), 86_400).at_start()
+    removed = await IngestSweep(db, directory, SystemClock(), Metrics(), 86_400).at_start()
     assert (removed, len(left(directory))) == ((0, 1) if mode == "after" else (1, 0))
 
 

@@ -11,7 +11,8 @@ from harness import Server, await_ready, eventually, launch, picture, running
 from safelight.infra.failpoints import EXIT_CODE
 
 BEFORE_THE_RECORD = [
-    f"ingest.{step}" for step in ("open", "write", "fsync", "rename", "fsync_directory", "record")
+    f"ingest.{step}"
+    for step in ("open", "write", "fsync", "rename", "fsync_directory", "record_upload")
 ]
 pytestmark = pytest.mark.process
 

@@ -9,15 +9,15 @@ from safelight.infra.db import Database
 from safelight.infra.injected import ImageId, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.states import IllegalTransition
-from safelight.ingest.directory import Found, IngestDirectory
-from safelight.ingest.lifecycle import Status, check
-from safelight.ingest.sweep import Fate, Sweep, decide
+from safelight.ingest.directory import IngestDirectory, IngestFile
+from safelight.ingest.lifecycle import MACHINE, ImageStatus
+from safelight.ingest.sweep import Fate, IngestSweep, fate_of
 
 DAY = 86_400_000
 
 
-def found(*, partial: bool = False) -> Found:
-    return Found(Path("x"), ImageId("img_2026-01-01_x"), partial, modified_ms=0)
+def found(*, partial: bool = False) -> IngestFile:
+    return IngestFile(Path("x"), ImageId("img_2026-01-01_x"), partial, modified_ms=0)
 
 
 @pytest.mark.parametrize(
@@ -29,16 +29,18 @@ def found(*, partial: bool = False) -> Found:
         (False, None, 0, False, Fate.KEEP),  # its row may be committing
         (False, None, 0, True, Fate.REMOVE),
         (False, None, DAY, False, Fate.REMOVE),
-        (False, Status.INGESTED, DAY - 1, True, Fate.KEEP),
-        (False, Status.INGESTED, 365 * DAY, True, Fate.REPORT),  # the only copy
-        (False, Status.STORED, DAY - 1, False, Fate.KEEP),  # grace for a retry
-        (False, Status.STORED, DAY, False, Fate.REMOVE),
-        (False, Status.FAILED, DAY, False, Fate.REMOVE),
+        (False, ImageStatus.INGESTED, DAY - 1, True, Fate.KEEP),
+        (False, ImageStatus.INGESTED, 365 * DAY, True, Fate.REPORT),  # the only copy
+        (False, ImageStatus.STORED, DAY - 1, False, Fate.KEEP),  # grace for a retry
+        (False, ImageStatus.STORED, DAY, False, Fate.REMOVE),
+        (False, ImageStatus.FAILED, DAY, False, Fate.REMOVE),
     ],
 )
-def test_decide(partial: bool, status: Status | None, age: int, alone: bool, fate: Fate) -> None:
+def test_fates(
+    partial: bool, status: ImageStatus | None, age: int, alone: bool, fate: Fate
+) -> None:
     file = found(partial=partial)
-    assert decide(file, status, now_ms=age, ttl_ms=DAY, alone=alone) is fate
+    assert fate_of(file, status, now_ms=age, ttl_ms=DAY, alone=alone) is fate
 
 
 async def test_only_our_own_files_are_touched(database: Database, tmp_path: Path) -> None:
@@ -46,7 +48,7 @@ async def test_only_our_own_files_are_touched(database: Database, tmp_path: Path
     for name in ("notes.txt", "img_2026-01-01_a.jpg", ".img_2026-01-01_b.part", "img_x.exe"):
         (tmp_path / name).write_text("x")
     (tmp_path / "img_2026-01-01_d.png").mkdir()
-    sweep = Sweep(database, directory, SystemClock(), Metrics(), 86_400)
+    sweep = IngestSweep(database, directory, SystemClock(), Metrics(), 86_400)
     assert await sweep.run() == 0  # all of it is young
     assert await sweep.at_start() == 2
     rest = {path.name for path in tmp_path.iterdir()}
@@ -61,16 +63,16 @@ async def test_leftovers_wait_while_another_process_writes(
     other.lock_shared()
     part = tmp_path / ".img_2026-01-01_b.part"
     part.write_text("x")
-    sweep = Sweep(database, mine, SystemClock(), Metrics(), 86_400)
+    sweep = IngestSweep(database, mine, SystemClock(), Metrics(), 86_400)
     assert await sweep.at_start() == 0
     os.utime(part, (0, 0))
     assert await sweep.run() == 1
 
 
 def test_transitions() -> None:
-    check(Status.UPLOADED, Status.INGESTED)
-    check(Status.FAILED, Status.UPLOADED)
+    MACHINE.check(ImageStatus.UPLOADED, ImageStatus.INGESTED)
+    MACHINE.check(ImageStatus.FAILED, ImageStatus.UPLOADED)
     with pytest.raises(IllegalTransition, match="STORED → UPLOADED"):
-        check(Status.STORED, Status.UPLOADED)
+        MACHINE.check(ImageStatus.STORED, ImageStatus.UPLOADED)
     with pytest.raises(IllegalTransition, match="Allowed: STORED, FAILED"):
-        check(Status.INGESTED, Status.UPLOADED)
+        MACHINE.check(ImageStatus.INGESTED, ImageStatus.UPLOADED)

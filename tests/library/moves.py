@@ -10,7 +10,7 @@ from library.world import World
 from objects.stores import digest
 from safelight.infra.queue.jobs import Job
 from safelight.ingest.jobs import OFFLOAD
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.lifecycle import ImageStatus
 
 POINTS = {
     "ingest.offload": (
@@ -70,7 +70,7 @@ class Moves:
     async def lose_the_file(self, pick: int) -> None:
         image = self.story.images[pick % len(self.story.images)]
         status = "SELECT status FROM images WHERE id = $1"
-        if await self.world.db.fetchval(status, image.id) == Status.INGESTED:
+        if await self.world.db.fetchval(status, image.id) == ImageStatus.INGESTED:
             self.world.take_away(image)
 
     async def redrive(self, pick: int, *then: int) -> None:

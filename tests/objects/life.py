@@ -24,8 +24,8 @@ async def live(url: str, root: Path, what: str) -> None:
     from ingest.offloading import Yard
     from objects.stores import Local, stream
     from safelight.infra.db import Database
-    from safelight.objects.collect import Collect
     from safelight.objects.store import Facts
+    from safelight.objects.upkeep import Collect
 
     db = await Database.open(url, pool_size=5)
     if what == "offload":
@@ -37,7 +37,7 @@ async def live(url: str, root: Path, what: str) -> None:
     elif what == "delete":
         await local.store.delete(KEY)
     else:
-        await Collect(db, local.blobs, local.clock, grace_ms=GRACE_MS).run()
+        await Collect(local.units, local.blobs, grace_ms=GRACE_MS).run()
     await local.store.close()
     await db.close()
 

@@ -11,8 +11,8 @@ from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.objects import repo
-from safelight.objects.collect import STRAY_MS, Collect
-from safelight.objects.store import Facts, Landed
+from safelight.objects.store import Facts, Landed, Retake
+from safelight.objects.upkeep import STRAY_MS, Collect
 
 KEY = "acme/cat.jpg"
 JPEG = Facts("image/jpeg")
@@ -20,7 +20,7 @@ DAY_MS = 86_400_000
 
 
 def collect(local: Local, grace_ms: int = 0) -> Collect:
-    return Collect(local.db, local.blobs, local.clock, grace_ms=grace_ms)
+    return Collect(local.units, local.blobs, grace_ms=grace_ms)
 
 
 async def states(db: Database) -> dict[str, str]:
@@ -118,7 +118,7 @@ async def test_the_last_words_of_a_dead_put_are_refused(local: Local) -> None:
         await local.store.put_with("acme/dead", stream(b"bytes"), JPEG, dying)
     assert await collect(local).run() == 1
     async with local.db.connection() as connection:
-        with pytest.raises(repo.Retake):
+        with pytest.raises(Retake):
             await repo.put(connection, "acme/dead", landed[0], JPEG, 1)
     assert await states(local.db) == {}
     # Somebody alive learns the new epoch and goes on.

@@ -8,8 +8,8 @@ from objects.life import CONTENT, GRACE_MS, KEY, start
 from objects.stores import Local, digest, events, stream
 from safelight.infra.db import Database
 from safelight.infra.failpoints import EXIT_CODE
-from safelight.objects.collect import Collect
 from safelight.objects.store import Facts, NoSuchObject
+from safelight.objects.upkeep import Collect
 
 pytestmark = pytest.mark.process
 JPEG = Facts("image/jpeg")
@@ -93,6 +93,6 @@ async def test_a_collection(
     await local.store.put(KEY, stream(b"kept"), JPEG)
     await die(local, database_url, "collect", point)
     assert await content(local) == b"kept"
-    await Collect(database, local.blobs, local.clock, grace_ms=GRACE_MS).run()
+    await Collect(local.units, local.blobs, grace_ms=GRACE_MS).run()
     assert set(local.files()) == {digest(b"kept")}
     assert await database.fetchval("SELECT count(*) FROM blobs") == 1

@@ -20,10 +20,8 @@ from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Verdict,
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Opening
 from safelight.objects import repo as objects_repo
-from safelight.objects.blobs import Blobs
-from safelight.objects.deliver import Delivery
-from safelight.objects.jobs import DELIVER
-from safelight.objects.local import LocalStore
+from safelight.objects.jobs import DELIVER, DeliverPayload
+from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import Facts, ObjectStore
 from safelight.sandbox.facts import Rendition
 from safelight.sandbox.sandbox import Sandbox
@@ -188,7 +186,9 @@ class Desk(World):
         written = await self.store.delete(f"{organization}/{name}")
         event = await objects_repo.event(self.db, written.event_id or 0)
         assert event
-        job = Job(JobId(0), DELIVER, organization, DELIVER.dump(Delivery(event.id, name)), 1, 1)
+        job = Job(
+            JobId(0), DELIVER, organization, DELIVER.dump(DeliverPayload(event.id, name)), 1, 1
+        )
         assert await self.front.gone.on_upload_deleted(event, job) == Done()
 
     # Looking

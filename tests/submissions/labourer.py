@@ -13,8 +13,7 @@ from safelight.infra.db import Database
 from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
-from safelight.objects.blobs import Blobs
-from safelight.objects.local import LocalStore
+from safelight.objects.local import Blobs, LocalStore
 from safelight.sandbox.facts import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load

@@ -9,7 +9,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import Access, allow, allow_by_id, open_to_everyone, signed_in
+from safelight.accounts.guard import (
+    AsMember,
+    AsViewer,
+    MemberById,
+    ViewerById,
+    open_to_everyone,
+    signed_in,
+)
 from safelight.errors import InvalidJson, NotFound
 from safelight.generations import repo
 from safelight.generations.artifacts import repo as library
@@ -21,18 +28,14 @@ from safelight.generations.request import MOST, GenerationRequest, check_key, cl
 from safelight.generations.show import show_active, show_finished, show_models, show_spending
 from safelight.generations.tagging import Tagging
 from safelight.generations.webhooks import Webhooks
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
+from safelight.http.frame import DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
 
 router = APIRouter(tags=["generations"])
 
-Db = Annotated[Database, provided(Database)]
-CursorsDep = Annotated[Cursors, provided(Cursors)]
 TaggingDep = Annotated[Tagging, provided(Tagging)]
-Viewer = Annotated[Caller, allow_by_id(Role.VIEWER)]
-Member = Annotated[Caller, allow_by_id(Role.MEMBER)]
 _FOR_EVER = 2**62
 
 
@@ -56,7 +59,7 @@ class NewGeneration(BaseModel):
 @router.post("/generations", status_code=202, summary="Ask for images or clips")
 async def create(
     body: NewGeneration,
-    access: Annotated[Access, allow(Role.MEMBER)],
+    access: AsMember,
     service: Annotated[Create, provided(Create)],
     idempotency_key: Annotated[
         str | None, Header(description="The same key and body within a day: the same answer.")
@@ -70,8 +73,8 @@ async def create(
 
 @router.get("/generations", summary="Finished generations, or those under way; newest first")
 async def generations(
-    access: Annotated[Access, allow(Role.VIEWER)],
-    db: Db,
+    access: AsViewer,
+    db: DatabaseDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     tag: Annotated[str | None, Query(description="Exactly this tag.")] = None,
@@ -96,13 +99,17 @@ async def generations(
 
 
 @router.get("/generations/{generation_id}", summary="One generation, in flight or finished")
-async def generation(generation_id: str, caller: Viewer, db: Db) -> dict[str, Any]:
+async def generation(generation_id: str, caller: ViewerById, db: DatabaseDep) -> dict[str, Any]:
     return await _shown(db, caller, generation_id)
 
 
 @router.get("/generations/{generation_id}/history", summary="How a generation came to its state")
 async def history(
-    generation_id: str, caller: Viewer, db: Db, cursors: CursorsDep, wanted: PageRequest
+    generation_id: str,
+    caller: ViewerById,
+    db: DatabaseDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
 ) -> dict[str, Any]:
     organization = await visible(db, caller, generation_id, Role.VIEWER)
     limit, cursor = wanted
@@ -119,8 +126,8 @@ async def history(
 )
 async def cancel(
     generation_id: str,
-    caller: Member,
-    db: Db,
+    caller: MemberById,
+    db: DatabaseDep,
     owner: Annotated[Owner, provided(Owner)],
 ) -> Response:
     organization = await visible(db, caller, generation_id, Role.MEMBER)
@@ -130,7 +137,7 @@ async def cancel(
 
 @router.put("/generations/{generation_id}/tags/{tag:path}", status_code=204, summary="Put a tag")
 async def put_tag(
-    generation_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep
+    generation_id: str, tag: str, caller: MemberById, db: DatabaseDep, tagging: TaggingDep
 ) -> None:
     organization = await visible(db, caller, generation_id, Role.MEMBER)
     await tagging.put_on_generation(organization, generation_id, clean_tag(tag))
@@ -140,7 +147,7 @@ async def put_tag(
     "/generations/{generation_id}/tags/{tag:path}", status_code=204, summary="Drop a tag"
 )
 async def drop_tag(
-    generation_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep
+    generation_id: str, tag: str, caller: MemberById, db: DatabaseDep, tagging: TaggingDep
 ) -> None:
     organization = await visible(db, caller, generation_id, Role.MEMBER)
     await tagging.remove_from_generation(organization, generation_id, clean_tag(tag))
@@ -157,8 +164,8 @@ async def models(providers: Annotated[Providers, provided(Providers)]) -> dict[s
 
 @router.get("/api/organizations/{org}/spending", summary="What generations cost")
 async def spending(
-    access: Annotated[Access, allow(Role.VIEWER)],
-    db: Db,
+    access: AsViewer,
+    db: DatabaseDep,
     since: Annotated[int, Query(ge=0, description="Epoch milliseconds, inclusive.")] = 0,
     until: Annotated[int, Query(ge=0, description="Epoch milliseconds, exclusive.")] = _FOR_EVER,
 ) -> dict[str, Any]:

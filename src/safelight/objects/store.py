@@ -5,7 +5,7 @@ Guarantees (tests/objects/test_conformance.py holds each store to them)
 - A put that returns has its bytes, metadata and event safe; one that is refused, as bytes are that
   differ from the expected sha256, has changed nothing.
 - Every put and delete has its event, also when the process dies in between: it is written in the
-  same transaction (`local`), or announced before and settled afterwards (`s3`).
+  same transaction (`local`), or announced before and reconciled afterwards (`s3`).
 - Times and sequencers of one key's events rise, whatever the clock does.
 - Streams pass through in pieces; memory does not grow with the object.
 
@@ -20,11 +20,9 @@ from typing import Protocol, TypeVar
 from safelight.errors import NotFound, SafelightError, Unavailable
 from safelight.infra.db import Connection
 from safelight.infra.files import ByteSource
+from safelight.objects.events import Action
 
 R = TypeVar("R")
-
-# What may be kept with an object. Buckets forget the case of these names; this restores it.
-METADATA_NAMES = ("organizationId", "name", "idempotencyKey", "imageId", "width", "height")
 
 
 class NoSuchObject(NotFound):
@@ -39,6 +37,10 @@ class DamagedObject(SafelightError):
 
 class StoreUnavailable(Unavailable):
     """The object store cannot be reached right now. Try again in a moment."""
+
+
+class Retake(Exception):
+    """The blob's file must be looked at again, and written this time. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,24 @@ class Landed:
     written: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A row of the built-in store's files."""
+
+    sha256: str
+    size: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A write to a bucket that has begun."""
+
+    id: int
+    action: Action
+    key: str
+
+
 # The last step of a put: index, event, and what must be true together with them. One statement,
 # or a transaction that it opens itself.
 PutWrite = Callable[[Connection, Landed], Awaitable[R]]
@@ -133,7 +153,7 @@ class ObjectStore(Protocol):
         beaten: Beaten[R] | None = None,
     ) -> R:
         """A put whose last step is the caller's. `write` may be called again, on a new connection,
-        when it raises `repo.Retake`."""
+        when it raises `Retake`."""
 
     async def head(self, key: str) -> ObjectInfo:
         """Raises `NoSuchObject`."""

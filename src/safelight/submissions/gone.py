@@ -13,8 +13,8 @@ from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.infra.queue.queue import Queue
-from safelight.objects.deliver import Delivery
 from safelight.objects.events import ObjectEvent
+from safelight.objects.jobs import DeliverPayload
 from safelight.objects.keys import split_key
 from safelight.submissions import repo
 from safelight.submissions.end import End
@@ -28,7 +28,7 @@ class SourceGone:
     queue: Queue
     end: End
 
-    async def on_upload_deleted(self, event: ObjectEvent, _: Job[Delivery]) -> Verdict:
+    async def on_upload_deleted(self, event: ObjectEvent, _: Job[DeliverPayload]) -> Verdict:
         """A reaction to object events, to stand before the library's."""
         organization, name = split_key(event.key)
         for submission in await repo.of_source(self.db, organization, "upload", name):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from safelight.generations.lifecycle import Media, MediaKind, TaskError, TaskErrorCode
 from safelight.infra.injected import Clock
-from safelight.objects.notifications.storable import storable
+from safelight.infra.storable import storable
 from safelight.settings import Settings
 
 # Names that belong to us in a vendor's request, whatever the caller sends.

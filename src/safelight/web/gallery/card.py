@@ -4,11 +4,16 @@ from dataclasses import dataclass
 from enum import Enum
 from urllib.parse import quote, urlencode
 
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.repo import Image
-from safelight.library.entry import RunState
-from safelight.library.repo import Filters, Upload
-from safelight.library.search import prefix_query, words
+from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.library.entry import (
+    ENTRY_STATUSES,
+    Entry,
+    EntryStatus,
+    LibraryFilter,
+    RunStatus,
+    prefix_query,
+    words,
+)
 
 _KIB = 1024
 
@@ -39,23 +44,18 @@ class State(Enum):
 
 
 _OF_STATUS = {
-    Status.UPLOADED: State.RECEIVED,
-    Status.INGESTED: State.RECEIVED,
-    Status.STORED: State.STORED,
-    Status.FAILED: State.NOT_STORED,
+    ImageStatus.UPLOADED: State.RECEIVED,
+    ImageStatus.INGESTED: State.RECEIVED,
+    ImageStatus.STORED: State.STORED,
+    ImageStatus.FAILED: State.NOT_STORED,
 }
 _OF_RUN = {
-    RunState.PENDING: State.STORED,
-    RunState.RUNNING: State.CLASSIFYING,
-    RunState.DONE: State.LABELLED,
-    RunState.FAILED: State.NO_LABEL,
+    RunStatus.PENDING: State.STORED,
+    RunStatus.RUNNING: State.CLASSIFYING,
+    RunStatus.DONE: State.LABELLED,
+    RunStatus.FAILED: State.NO_LABEL,
 }
-STATUS_WORDS = {
-    RunState.PENDING: "Waiting for a label",
-    RunState.RUNNING: "Being classified",
-    RunState.DONE: "Labelled",
-    RunState.FAILED: "No label",
-}
+STATUS_WORDS = {status: status.word for status in ENTRY_STATUSES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Card:
         return " · ".join(filter(None, (pixels, size)))
 
 
-def of_entry(entry: Upload, trouble: str | None = None) -> Card:
+def of_entry(entry: Entry, trouble: str | None = None) -> Card:
     state = _OF_RUN[entry.classification_status]
     return Card(
         name=entry.name,
@@ -111,7 +111,7 @@ def of_image(image: Image, trouble: str | None = None) -> Card:
         name=image.name,
         at=image.created_at,
         state=_OF_STATUS[image.status],
-        version=image.idempotency_key if image.status is Status.STORED else None,
+        version=image.idempotency_key if image.status is ImageStatus.STORED else None,
         width=image.width,
         height=image.height,
         size_bytes=image.size_bytes,
@@ -120,12 +120,12 @@ def of_image(image: Image, trouble: str | None = None) -> Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GalleryFilter:
     """The filters above the gallery."""
 
     q: str | None = None
     label: str | None = None
-    status: RunState | None = None
+    status: EntryStatus | None = None
 
     @property
     def any(self) -> bool:
@@ -136,8 +136,8 @@ class Wanted:
         """A search without a letter or digit finds nothing, since it says nothing."""
         return self.q is not None and prefix_query(self.q) is None
 
-    def as_filters(self) -> Filters:
-        return Filters(self.label, prefix_query(self.q) if self.q else None, self.status)
+    def as_filters(self) -> LibraryFilter:
+        return LibraryFilter(self.label, prefix_query(self.q) if self.q else None, self.status)
 
     def query(self, **more: str | None) -> str:
         """As an address's query, with its question mark."""

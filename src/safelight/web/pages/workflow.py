@@ -15,7 +15,7 @@ from safelight.approvals.lifecycle import Status
 from safelight.approvals.repo import Approval
 from safelight.approvals.workflow import Approvals
 from safelight.errors import InvalidRequest, SafelightError
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.submissions.publish import SUBJECT

@@ -2,23 +2,23 @@
 
 from objects.stores import Local, stream
 from safelight.objects.store import Facts
-from safelight.objects.tidy import DAY_MS, Tidy
+from safelight.objects.upkeep import DAY_MS, PurgeObjects
 
 JPEG = Facts("image/jpeg")
 
 
-def tidy(local: Local) -> Tidy:
-    return Tidy(local.db, local.clock, local.blobs.drafts)
+def purge(local: Local) -> PurgeObjects:
+    return PurgeObjects(local.units, local.blobs.drafts)
 
 
 async def test_old_drafts_go(local: Local) -> None:
     draft = local.blobs.drafts / "draft_left"
     draft.write_bytes(b"half")
     local.clock.ms = draft.stat().st_ctime_ns // 1_000_000 + DAY_MS
-    await tidy(local).run()
+    await purge(local).run()
     assert local.drafts() == [draft]
     local.clock.ms += 1
-    await tidy(local).run()
+    await purge(local).run()
     assert local.drafts() == []
 
 
@@ -28,7 +28,7 @@ async def test_old_tombstones_and_events_go(local: Local) -> None:
     await local.store.delete("acme/cat.jpg")
     await local.store.put("thumbnails/a", stream(b"2"), JPEG)
     local.clock.ms += 31 * DAY_MS
-    await tidy(local).run()
+    await purge(local).run()
     assert await local.db.fetchval("SELECT array_agg(key) FROM objects") == ["thumbnails/a"]
     # Those of the upload are not delivered yet, however old.
     assert await local.db.fetchval("SELECT count(*) FROM object_events") == 2

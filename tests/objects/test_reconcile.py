@@ -6,14 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from objects.stores import Bucket, Watch, deliveries, events, stream
+from objects.stores import Bucket, Watch, deliveries, events, stream, units_of
 from safelight.errors import ConfigurationError
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
-from safelight.objects.s3 import S3Store
-from safelight.objects.s3_url import parse
-from safelight.objects.settle import Settle
+from safelight.objects.reconcile import Reconcile
+from safelight.objects.s3 import S3Store, parse_url
 from safelight.objects.store import Facts, NoSuchObject, StoreUnavailable
 
 KEY = "acme/größe.jpg"
@@ -42,9 +41,9 @@ async def tickets(db: Database) -> int:
     return int(await db.fetchval("SELECT count(*) FROM object_outbox"))
 
 
-async def settle(store: S3Store, database: Database, clock: Watch) -> int:
+async def reconcile(store: S3Store, database: Database, clock: Watch) -> int:
     clock.ms = clock.now_ms() + LATER_MS
-    return await Settle(database, store, clock).run()
+    return await Reconcile(units_of(database, clock), store).run()
 
 
 async def cut_off(point: str, put: object) -> None:
@@ -56,7 +55,7 @@ async def cut_off(point: str, put: object) -> None:
 
 @pytest.mark.parametrize(
     ("point", "landed"),
-    [("objects.ticket", False), ("objects.redeem", False), ("objects.bucket_put", False),
+    [("objects.issue_ticket", False), ("objects.redeem", False), ("objects.bucket_put", False),
      ("objects.record_bucket_put", True), ("objects.put", True)],
 )  # fmt: skip
 async def test_a_put_cut_off(
@@ -64,7 +63,7 @@ async def test_a_put_cut_off(
 ) -> None:
     await cut_off(point, store.put(KEY, stream(b"bytes"), facts("m1")))
     assert await events(database) == []
-    await settle(store, database, clock)
+    await reconcile(store, database, clock)
     assert await tickets(database) == 0
     told = await database.fetch("SELECT * FROM object_events")
     if not landed:
@@ -79,7 +78,7 @@ async def test_a_put_cut_off(
 
 @pytest.mark.parametrize(
     ("point", "gone"),
-    [("objects.ticket", False), ("objects.bucket_delete", False),
+    [("objects.issue_ticket", False), ("objects.bucket_delete", False),
      ("objects.record_bucket_delete", True), ("objects.delete", True)],
 )  # fmt: skip
 async def test_a_delete_cut_off(
@@ -87,7 +86,7 @@ async def test_a_delete_cut_off(
 ) -> None:
     await store.put(KEY, stream(b"bytes"), facts("m1"))
     await cut_off(point, store.delete(KEY))
-    await settle(store, database, clock)
+    await reconcile(store, database, clock)
     assert await tickets(database) == 0
     actions = [action for action, _, _ in await events(database)]
     assert actions == (["created", "deleted"] if gone else ["created"])
@@ -98,7 +97,7 @@ async def test_what_was_done_again_meanwhile_is_not_told_twice(
 ) -> None:
     await cut_off("objects.record_bucket_put", store.put(KEY, stream(b"bytes"), facts("m1")))
     await store.put(KEY, stream(b"bytes"), facts("m1"))
-    assert await settle(store, database, clock) == 1
+    assert await reconcile(store, database, clock) == 1
     assert len(await events(database)) == 1
 
 
@@ -107,7 +106,7 @@ async def test_the_same_bytes_with_another_marker_are_told(
 ) -> None:
     await store.put(KEY, stream(b"bytes"), facts("m1"))
     await cut_off("objects.record_bucket_put", store.put(KEY, stream(b"bytes"), facts("m2")))
-    await settle(store, database, clock)
+    await reconcile(store, database, clock)
     rows = await database.fetch("SELECT metadata FROM object_events ORDER BY id")
     assert [row["metadata"]["idempotencyKey"] for row in rows] == ["m1", "m2"]
 
@@ -120,12 +119,12 @@ async def test_a_write_under_way_is_left_alone(
     while await tickets(database) == 0:
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
-    assert await settle(store, database, clock) == 0
+    assert await reconcile(store, database, clock) == 0
     assert await tickets(database) == 1
     writing.cancel()
     await asyncio.wait([writing])
     failpoints.disarm()
-    assert await settle(store, database, clock) == 1
+    assert await reconcile(store, database, clock) == 1
     assert await events(database) == []
 
 
@@ -146,4 +145,4 @@ async def test_a_bucket_that_is_not_there(
 )
 def test_addresses_that_cannot_work(url: str) -> None:
     with pytest.raises(ConfigurationError, match="SAFELIGHT_OBJECT_STORE_URL"):
-        parse(url)
+        parse_url(url)

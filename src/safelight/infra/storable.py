@@ -1,4 +1,4 @@
-"""Untrusted JSON as text and as something a JSON column takes."""
+"""Untrusted JSON as text and as something a JSON column takes. Pure."""
 
 import json
 import math
