@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import time
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -242,3 +242,12 @@ async def test_pace_per_minute_and_slowing_down() -> None:
     before = time.monotonic()
     await work()
     assert time.monotonic() - before >= 0.29
+
+
+# What others read
+
+
+def test_answers_are_counted_by_words_that_stay() -> None:
+    """Dashboards know them, whatever the classes are called."""
+    labels = [one.label for one in get_args(ProviderAnswer)]
+    assert labels == ["accepted", "finished", "refused", "trouble", "unknown"]
