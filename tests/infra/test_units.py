@@ -144,6 +144,18 @@ async def test_a_job_put_off_keeps_its_row_and_its_key(office: Office) -> None:
             await unit.put_off(job, 0)
 
 
+async def test_who_lost_a_job_neither_holds_it_nor_puts_it_off(office: Office) -> None:
+    """Taken over and running again elsewhere; or back in the queue, where nobody has it."""
+    job = await office.claimed()
+    for theirs in ("claim = claim + 1", "status = 'queued', owner = NULL, lease_until = NULL"):
+        await office.db.execute(f"UPDATE jobs SET {theirs}")
+        for verb in (lambda unit: unit.hold(job), lambda unit: unit.put_off(job, 0)):
+            with pytest.raises(LeaseLost):
+                async with office.units.open("acme") as unit:
+                    await verb(unit)
+        await office.db.execute("UPDATE jobs SET claim = $1", job.claim)
+
+
 async def test_a_held_job_cannot_be_taken_over_meanwhile(office: Office) -> None:
     job = await office.claimed()
     async with office.units.open("acme") as unit:
