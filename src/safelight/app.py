@@ -9,7 +9,6 @@ from safelight.admin.routes import router as admin
 from safelight.approvals.routes import router as approvals
 from safelight.generations.artifacts.routes import router as artifacts
 from safelight.generations.routes import router as generations
-from safelight.generations.webhooks.routes import router as webhooks
 from safelight.http import errors
 from safelight.http.frame import Frame, Registry
 from safelight.infra.injected import Ids
@@ -31,7 +30,6 @@ ROUTERS = (
     library,
     generations,
     artifacts,
-    webhooks,
     approvals,
     submissions,
     policies,

@@ -9,7 +9,7 @@ from safelight.admin import jobs as admin
 from safelight.approvals import jobs as approvals
 from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
-from safelight.generations import kinds as generations
+from safelight.generations import jobs as generations
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.ingest import jobs as ingest
@@ -36,7 +36,7 @@ def schedules(settings: Settings) -> tuple[Schedule, ...]:
     return (
         *ingest.schedules(settings),
         *objects.schedules(settings),
-        *generations.SCHEDULES,
+        *generations.schedules(settings),
         *approvals.SCHEDULES,
         *submissions.schedules(settings),
         *admin.schedules(settings),

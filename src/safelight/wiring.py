@@ -18,10 +18,10 @@ from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
 from safelight.classification.services import open_classification
 from safelight.generations import lifecycle as generations_lifecycle
-from safelight.generations.services import Generations, open_generations
+from safelight.generations.services import open_generations
 from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
-from safelight.infra.activity import Units
+from safelight.infra.activity import Unit, Units
 from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -94,7 +94,7 @@ class Features:
     objects: Feature
     ingest: Feature
     library: Library
-    generations: Generations
+    generations: Feature
     submissions: submissions.Front
 
 
@@ -140,13 +140,14 @@ async def _open_base(
 
 
 def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
-    settings, db, clock = base.settings, base.db, base.clock
     front = submissions.front(_submissions_ground(base))
+
+    async def artifact_deleted(unit: Unit, artifact_id: str) -> None:
+        await front.gone.artifact_deleted(unit.connection, unit.organization, artifact_id)
+
     generations = open_generations(
-        settings, db, base.queue, base.store, clock, base.ids, base.metrics, base.secret,
-        base.address, when_artifact_deleted=front.gone.artifact_deleted,
-    )  # fmt: skip
-    stack.push_async_callback(generations.close)
+        base.base, base.store, base.secret, base.address, when_artifact_deleted=artifact_deleted
+    )
     library = open_library(base.base, base.store, RUN, telling=base.opened.telling)
     deliver = Deliver(base.units, reactions(library.projection, front.gone))
     features = Features(
@@ -156,7 +157,7 @@ def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
         generations=generations,
         submissions=front,
     )
-    for feature in (features.objects, features.ingest):
+    for feature in (features.generations, features.objects, features.ingest):
         if feature.close:
             stack.push_async_callback(feature.close)
     return features

@@ -15,7 +15,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Forbidden(ValueError):
+class AddressRefused(ValueError):
     """This address is not fetched; the message says why."""
 
 
@@ -42,9 +42,9 @@ def target_of(url: str, hosts: Sequence[str], allowed: Sequence[str]) -> Target:
     if trusted:
         return Target(scheme, host, port, path, trusted=True)
     if scheme != "https":
-        raise Forbidden(f"{host} was named without https.")
+        raise AddressRefused(f"{host} was named without https.")
     if port != _PORTS["https"] or not any(_matches(host, pattern) for pattern in hosts):
-        raise Forbidden(f"{host}:{port} is not where this provider keeps its files.")
+        raise AddressRefused(f"{host}:{port} is not where this provider keeps its files.")
     return Target(scheme, host, port, path, trusted=False)
 
 
@@ -52,7 +52,7 @@ def check_address(text: str) -> None:
     """Raises for everything that is not the public internet, however it is written."""
     address = ipaddress.ip_address(text.partition("%")[0])
     if not all(_is_public(one) for one in _meanings(address)):
-        raise Forbidden(f"{address} is not a public address.")
+        raise AddressRefused(f"{address} is not a public address.")
 
 
 async def resolve(host: str, port: int) -> list[str]:
@@ -64,16 +64,16 @@ async def resolve(host: str, port: int) -> list[str]:
 
 def _parts(url: str) -> tuple[str, str, int, str]:
     if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
-        raise Forbidden("The provider named an address that is not a plain URL.")
+        raise AddressRefused("The provider named an address that is not a plain URL.")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        raise Forbidden("The provider named an address that is not a URL.") from None
+        raise AddressRefused("The provider named an address that is not a URL.") from None
     if parts.scheme not in _PORTS or not host:
-        raise Forbidden("The provider named an address that is neither https nor http.")
+        raise AddressRefused("The provider named an address that is neither https nor http.")
     if "@" in parts.netloc or "\\" in url or "%" in parts.netloc:
-        raise Forbidden("The provider named an address in a misleading form.")
+        raise AddressRefused("The provider named an address in a misleading form.")
     path = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
     return parts.scheme, host, port or _PORTS[parts.scheme], path
 

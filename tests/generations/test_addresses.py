@@ -2,7 +2,7 @@
 
 import pytest
 
-from safelight.generations.network import Forbidden, check_address, target_of
+from safelight.generations.addresses import AddressRefused, check_address, target_of
 
 HOSTS = ("im.runware.ai", "*.replicate.delivery")
 ALLOWED = ("127.0.0.1:9000", "[::1]:9001", "cache.internal:80")
@@ -63,7 +63,7 @@ def test_allowed(url: str, host: str, port: int, trusted: bool) -> None:
     ],
 )
 def test_forbidden(url: str) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(AddressRefused):
         target_of(url, HOSTS, ALLOWED)
 
 
@@ -81,7 +81,7 @@ def test_forbidden(url: str) -> None:
     ],
 )  # fmt: skip
 def test_addresses_that_are_not_public(address: str) -> None:
-    with pytest.raises(Forbidden):
+    with pytest.raises(AddressRefused):
         check_address(address)
 
 
