@@ -110,15 +110,12 @@ async def test_the_last_words_of_a_dead_put_are_refused(local: Local) -> None:
     sha256 = digest(b"bytes")
     landed: list[Landed] = []
 
-    class Dying:
-        async def beaten(self, connection: object) -> None: ...
-
-        async def write(self, _: object, what: Landed) -> None:
-            landed.append(what)
-            raise ConnectionResetError
+    async def dying(_: object, what: Landed) -> None:
+        landed.append(what)
+        raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        await local.store.put_with("acme/dead", stream(b"bytes"), JPEG, Dying())
+        await local.store.put_with("acme/dead", stream(b"bytes"), JPEG, dying)
     assert await collect(local).run() == 1
     async with local.db.connection() as connection:
         with pytest.raises(repo.Retake):

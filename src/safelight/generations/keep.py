@@ -26,7 +26,7 @@ from safelight.generations.providers.base import DRAWN, Order, Provider
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Job
-from safelight.objects.records import PlainPut
+from safelight.objects import repo as objects
 from safelight.objects.store import Facts, Landed, ObjectStore
 
 Opened = tuple[AsyncIterator[bytes], Mapping[str, Any]]
@@ -73,7 +73,9 @@ class Keeper:
             record = _Record(self._owner, keeping, kind, said, facts)
             key = key_of(keeping.task.artifact_id)
             await reach("generations.put")
-            return await self._store.put_with(key, _joined(head, pieces), facts, record)
+            return await self._store.put_with(
+                key, _joined(head, pieces), facts, record.write, record.beaten
+            )
 
     @asynccontextmanager
     async def _opened(self, keeping: Keeping, seconds: float) -> AsyncIterator[Opened]:
@@ -118,7 +120,7 @@ class _Record:
         keeping, owner = self._keeping, self._owner
         key = key_of(keeping.task.artifact_id)
         async with connection.transaction():
-            await PlainPut(key, self._facts, owner.clock).write(connection, landed)
+            await objects.put(connection, key, landed, self._facts, owner.clock.now_ms())
             now = await repo.lock(connection, keeping.generation.id)
             artifact = self._artifact(landed)
             change = self._decided(now, artifact)

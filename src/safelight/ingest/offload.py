@@ -90,10 +90,28 @@ class Offload:
         check(image.status, Status.STORED)
         path = self._directory.path / Path(image.temp_path).name
         facts = facts_of(image)
-        record = _Storing(image, facts, job, self._queue, self._clock)
+
+        async def write(connection: Connection, landed: Landed) -> Stored:
+            await reach("ingest.store")
+            return await repo.store(
+                connection,
+                image,
+                landed,
+                facts.metadata,
+                _endings(image),
+                self._clock.now_ms(),
+                job,
+                (self._queue.lessee, self._queue.lease),
+            )
+
+        async def beaten(connection: Connection) -> Stored | None:
+            here = Landed(Place.INGEST, "", image.size_bytes, image.checksum)
+            stored = await write(connection, here)
+            return None if stored.outcome is Outcome.WANTED else stored
+
         key = object_key(image.organization, image.name)
         try:
-            return await self._store.put_with(key, path, facts, record)
+            return await self._store.put_with(key, path, facts, write, beaten)
         except ChecksumMismatch:
             return await self._fail(image, job, CHANGED)
         except FileNotFoundError:
@@ -142,38 +160,6 @@ class Offload:
                 lessee=stored.lessee,
             )
         self._queue.bus.announce("activity", image.organization)
-
-
-class _Storing:
-    """The transaction of an offload's put."""
-
-    def __init__(
-        self, image: Image, facts: Facts, job: Job[Offloading], queue: Queue, clock: Clock
-    ) -> None:
-        self._image = image
-        self._facts = facts
-        self._job = job
-        self._queue = queue
-        self._clock = clock
-
-    async def beaten(self, connection: Connection) -> Stored | None:
-        image = self._image
-        here = Landed(Place.INGEST, "", image.size_bytes, image.checksum)
-        stored = await self.write(connection, here)
-        return None if stored.outcome is Outcome.WANTED else stored
-
-    async def write(self, connection: Connection, landed: Landed) -> Stored:
-        await reach("ingest.store")
-        return await repo.store(
-            connection,
-            self._image,
-            landed,
-            self._facts.metadata,
-            _endings(self._image),
-            self._clock.now_ms(),
-            self._job,
-            (self._queue.lessee, self._queue.lease),
-        )
 
 
 def _endings(image: Image) -> dict[str, Line]:

@@ -22,23 +22,15 @@ class Deletion:
 
     async def request(self, organization: str, name: str, actor: dict[str, str]) -> Written:
         """Whether or not there is such an object: its event says what is true from now on."""
-        record = _Deleting(organization, name, actor, self._clock)
-        written = await self._store.delete_with(object_key(organization, name), record)
+        data = {"name": name, "actor": actor}
+        line = Line(f"upload:{name}", "upload_delete_requested", data)
+
+        async def write(connection: Connection, place: Place) -> Written:
+            now = self._clock.now_ms()
+            await reach("library.delete")
+            return await repo.delete(connection, organization, name, place, line, now)
+
+        written = await self._store.delete_with(object_key(organization, name), write)
         self._queue.wake(DELIVER)
         self._queue.bus.announce("activity", organization)
         return written
-
-
-class _Deleting:
-    def __init__(self, organization: str, name: str, actor: dict[str, str], clock: Clock) -> None:
-        self._organization = organization
-        self._name = name
-        self._actor = actor
-        self._clock = clock
-
-    async def write(self, connection: Connection, place: Place) -> Written:
-        data = {"name": self._name, "actor": self._actor}
-        line = Line(f"upload:{self._name}", "upload_delete_requested", data)
-        now = self._clock.now_ms()
-        await reach("library.delete")
-        return await repo.delete(connection, self._organization, self._name, place, line, now)

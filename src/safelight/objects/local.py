@@ -8,25 +8,25 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from safelight.infra.db import Database
+from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
 from safelight.infra.files import CHUNK, ByteSource, Spool
 from safelight.infra.injected import Clock, Ids
 from safelight.objects import repo
 from safelight.objects.blobs import Blobs, Staged
 from safelight.objects.keys import owner_of, within
-from safelight.objects.records import PlainDelete, PlainPut
 from safelight.objects.store import (
+    Beaten,
     Content,
     DamagedObject,
-    DeleteRecord,
+    DeleteWrite,
     Facts,
     Landed,
     Listed,
     NoSuchObject,
     ObjectInfo,
     Place,
-    PutRecord,
+    PutWrite,
     R,
     StoreUnavailable,
     Written,
@@ -51,20 +51,30 @@ class LocalStore:
             raise StoreUnavailable(f"The blob directory {self._blobs.root} cannot be written.")
 
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
-        return await self.put_with(key, source, facts, PlainPut(key, facts, self._clock))
+        async def write(connection: Connection, landed: Landed) -> Written:
+            return await repo.put(connection, key, landed, facts, self._clock.now_ms())
 
-    async def put_with(self, key: str, source: ByteSource, facts: Facts, record: PutRecord[R]) -> R:
+        return await self.put_with(key, source, facts, write)
+
+    async def put_with(
+        self,
+        key: str,
+        source: ByteSource,
+        facts: Facts,
+        write: PutWrite[R],
+        beaten: Beaten[R] | None = None,  # noqa: ARG002 - bytes replace others only in `write`
+    ) -> R:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
             staged = await self._spool.run(
                 self._blobs.stage, file.path, file.measured, facts.sha256
             )
             try:
-                return await self._record(file.path, staged, record)
+                return await self._commit_put(file.path, staged, write)
             finally:
                 staged.hold.release()
 
-    async def _record(self, path: Path, staged: Staged, record: PutRecord[R]) -> R:
+    async def _commit_put(self, path: Path, staged: Staged, write: PutWrite[R]) -> R:
         """Writes the file again when its row is refused; the hold keeps it there meanwhile."""
         what, written = staged.what, staged.written
         shard = what.sha256[:2]
@@ -74,20 +84,23 @@ class LocalStore:
             try:
                 async with self._db.connection() as connection:
                     await reach("objects.record_put")
-                    return await record.write(connection, landed)
+                    return await write(connection, landed)
             except repo.Retake:
                 self._epochs[shard] = await repo.epoch(self._db, shard)
                 written = await self._spool.run(self._blobs.place, path, what, anew=True)
         raise StoreUnavailable(f"The row of blob {what.sha256} is refused again and again.")
 
     async def delete(self, key: str) -> Written:
-        return await self.delete_with(key, PlainDelete(key, self._clock))
+        async def write(connection: Connection, place: Place) -> Written:
+            return await repo.delete(connection, key, place, self._clock.now_ms())
 
-    async def delete_with(self, key: str, record: DeleteRecord[R]) -> R:
+        return await self.delete_with(key, write)
+
+    async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
         owner_of(key)
         async with self._db.connection() as connection:
             await reach("objects.record_delete")
-            return await record.write(connection, Place.BLOB)
+            return await write(connection, Place.BLOB)
 
     async def head(self, key: str) -> ObjectInfo:
         info, _ = await self._find(key)

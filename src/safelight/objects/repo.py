@@ -37,6 +37,7 @@ class Ticket:
 # Objects
 
 
+@write
 async def put(connection: Connection, key: str, landed: Landed, facts: Facts, now: int) -> Written:
     organization, name = owner_of(key)
     try:
@@ -60,6 +61,7 @@ async def put(connection: Connection, key: str, landed: Landed, facts: Facts, no
     return _written(row)
 
 
+@write
 async def delete(connection: Connection, key: str, place: Place, now: int) -> Written:
     tell = place is not Place.TELLING_BUCKET
     row = await connection.fetchrow(

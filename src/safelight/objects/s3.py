@@ -27,18 +27,18 @@ from safelight.infra.injected import Clock, Ids
 from safelight.objects import repo
 from safelight.objects.events import Action
 from safelight.objects.keys import InvalidName, from_metadata, owner_of, to_metadata, within
-from safelight.objects.records import PlainDelete, PlainPut
 from safelight.objects.store import (
     METADATA_NAMES,
+    Beaten,
     Content,
-    DeleteRecord,
+    DeleteWrite,
     Facts,
     Landed,
     Listed,
     NoSuchObject,
     ObjectInfo,
     Place,
-    PutRecord,
+    PutWrite,
     R,
     StoreUnavailable,
     Written,
@@ -75,32 +75,45 @@ class S3Store:
     # Writing
 
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
-        return await self.put_with(key, source, facts, PlainPut(key, facts, self._clock))
+        async def write(connection: Connection, landed: Landed) -> Written:
+            return await repo.put(connection, key, landed, facts, self._clock.now_ms())
 
-    async def put_with(self, key: str, source: ByteSource, facts: Facts, record: PutRecord[R]) -> R:
+        return await self.put_with(key, source, facts, write)
+
+    async def put_with(
+        self,
+        key: str,
+        source: ByteSource,
+        facts: Facts,
+        write: PutWrite[R],
+        beaten: Beaten[R] | None = None,
+    ) -> R:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
             what = await self._measured(file, facts.sha256)
             async with self._writing(Action.CREATED, key) as connection:
-                answer = await record.beaten(connection)
+                answer = await beaten(connection) if beaten else None
                 if answer is not None:
                     return answer
                 await reach("objects.bucket_put")
                 etag = await self._upload(key, file.path, facts)
                 landed = Landed(self._place, etag, what.size, what.sha256)
                 await reach("objects.record_bucket_put")
-                return await record.write(connection, landed)
+                return await write(connection, landed)
 
     async def delete(self, key: str) -> Written:
-        return await self.delete_with(key, PlainDelete(key, self._clock))
+        async def write(connection: Connection, place: Place) -> Written:
+            return await repo.delete(connection, key, place, self._clock.now_ms())
 
-    async def delete_with(self, key: str, record: DeleteRecord[R]) -> R:
+        return await self.delete_with(key, write)
+
+    async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
         owner_of(key)
         async with self._writing(Action.DELETED, key) as connection:
             await reach("objects.bucket_delete")
             await _asked(obstore.delete_async(self._bucket, key))
             await reach("objects.record_bucket_delete")
-            return await record.write(connection, self._place)
+            return await write(connection, self._place)
 
     @asynccontextmanager
     async def _writing(self, action: Action, key: str) -> AsyncIterator[Connection]:

@@ -9,14 +9,13 @@ Gap: with a bucket, a crash between the copy and the transaction leaves an objec
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from safelight.errors import Conflict
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
 from safelight.infra.injected import Clock
 from safelight.objects import repo as objects
-from safelight.objects.records import PlainPut
 from safelight.objects.store import Facts, Landed, ObjectStore
 from safelight.submissions.sources.source import Found
 
@@ -55,22 +54,11 @@ class Pins:
         if content.info.etag != found.etag:
             raise Replaced
         facts = Facts(found.content_type)
-        copying = _Copying(PlainPut(as_key, facts, self.clock), record)
+
+        async def write(connection: Connection, landed: Landed) -> T:
+            async with connection.transaction():
+                await objects.put(connection, as_key, landed, facts, self.clock.now_ms())
+                return await record(connection, landed.sha256)
+
         await reach("submissions.copy")
-        return await self.store.put_with(as_key, content.chunks, facts, copying)
-
-
-class _Copying(Generic[T]):
-    """The transaction a copy ends with."""
-
-    def __init__(self, put: PlainPut, record: Record[T]) -> None:
-        self._put = put
-        self._record = record
-
-    async def beaten(self, connection: Connection) -> T | None:
-        """Never: the key is new."""
-
-    async def write(self, connection: Connection, landed: Landed) -> T:
-        async with connection.transaction():
-            await self._put.write(connection, landed)
-            return await self._record(connection, landed.sha256)
+        return await self.store.put_with(as_key, content.chunks, facts, write)

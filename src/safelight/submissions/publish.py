@@ -15,7 +15,7 @@ from safelight.infra import activity, kv
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
-from safelight.objects.records import PlainPut
+from safelight.objects import repo as objects
 from safelight.objects.store import Facts, Landed, ObjectStore
 from safelight.sandbox.facts import Rendition
 from safelight.submissions import inflight
@@ -51,11 +51,24 @@ class Publish:
     async def store_rendition(self, ready: Ready) -> None:
         key = rendition_key(ready.run.submission.id)
         facts = Facts(ready.rendition.content_type)
-        put = PlainPut(key, facts, self.runs.clock)
-        record = _Publishing(self, ready, put)
+        runs, organization = self.runs, ready.run.submission.organization
+
+        async def hold(connection: Connection) -> None:
+            """Asked before a bucket is written: raises when this run is not wanted any more."""
+            await runs.hold(connection, ready.run)
+
+        async def write(connection: Connection, landed: Landed) -> None:
+            async with connection.transaction():
+                await runs.hold(connection, ready.run)
+                await objects.put(connection, key, landed, facts, runs.clock.now_ms())
+                told = await self.record(connection, ready)
+                await runs.finish(connection, ready.run.job)
+                await reach("submissions.tell_rendition")
+                await activity.append(connection, organization, runs.clock.now_ms(), *told)
+
         await reach("submissions.store_rendition")
-        await self.store.put_with(key, _stream(ready.rendition.data), facts, record)
-        self.runs.bus.announce("activity", ready.run.submission.organization)
+        await self.store.put_with(key, _stream(ready.rendition.data), facts, write, hold)
+        runs.bus.announce("activity", organization)
 
     async def record(self, connection: Connection, ready: Ready) -> list[Line]:
         """The move, and what belongs to it; the history is the caller's to append."""
@@ -79,30 +92,6 @@ class Publish:
         await reach("submissions.clear_inflight")
         await kv.delete(connection, inflight.key(submission.id))
         return told
-
-
-class _Publishing:
-    """The transaction of the rendition's put."""
-
-    def __init__(self, publish: Publish, ready: Ready, put: PlainPut) -> None:
-        self._publish = publish
-        self._ready = ready
-        self._put = put
-
-    async def beaten(self, connection: Connection) -> None:
-        """Asked before a bucket is written: raises when this run is not wanted any more."""
-        await self._publish.runs.hold(connection, self._ready.run)
-
-    async def write(self, connection: Connection, landed: Landed) -> None:
-        runs, ready = self._publish.runs, self._ready
-        submission = ready.run.submission
-        async with connection.transaction():
-            await runs.hold(connection, ready.run)
-            await self._put.write(connection, landed)
-            told = await self._publish.record(connection, ready)
-            await runs.finish(connection, ready.run.job)
-            await reach("submissions.tell_rendition")
-            await activity.append(connection, submission.organization, runs.clock.now_ms(), *told)
 
 
 def _question(ready: Ready, verdict: Ask) -> Question:

@@ -12,7 +12,7 @@ from safelight.infra.bus import Bus
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.injected import Clock
-from safelight.objects.records import PlainDelete
+from safelight.objects import repo as objects
 from safelight.objects.store import ObjectStore, Place
 
 # Called in the transaction with the organization and the artifact's id.
@@ -29,35 +29,20 @@ class Deletion:
         self._when_deleted = when_deleted
 
     async def delete(self, artifact: Artifact, actor: Mapping[str, str]) -> None:
-        record = _Record(artifact, actor, self._clock, self._when_deleted)
+        async def write(connection: Connection, place: Place) -> bool:
+            """False: somebody else has just deleted it."""
+            now = self._clock.now_ms()
+            async with connection.transaction():
+                await objects.delete(connection, key_of(artifact.id), place, now)
+                await reach("generations.remove_artifact")
+                if not await repo.remove(connection, artifact.id, now):
+                    return False
+                if self._when_deleted:
+                    await self._when_deleted(connection, artifact.organization, artifact.id)
+                told = deleted(artifact.generation_id, artifact.id, actor)
+                await activity.append(connection, artifact.organization, now, told)
+            return True
+
         await reach("generations.delete_artifact")
-        if await self._store.delete_with(key_of(artifact.id), record):
+        if await self._store.delete_with(key_of(artifact.id), write):
             self._bus.announce("activity", artifact.organization)
-
-
-class _Record:
-    def __init__(
-        self,
-        artifact: Artifact,
-        actor: Mapping[str, str],
-        clock: Clock,
-        when_deleted: WhenDeleted | None,
-    ) -> None:
-        self._artifact = artifact
-        self._actor = actor
-        self._clock = clock
-        self._when_deleted = when_deleted
-
-    async def write(self, connection: Connection, place: Place) -> bool:
-        """False: somebody else has just deleted it."""
-        artifact, now = self._artifact, self._clock.now_ms()
-        async with connection.transaction():
-            await PlainDelete(key_of(artifact.id), self._clock).write(connection, place)
-            await reach("generations.remove_artifact")
-            if not await repo.remove(connection, artifact.id, now):
-                return False
-            if self._when_deleted:
-                await self._when_deleted(connection, artifact.organization, artifact.id)
-            told = [deleted(artifact.generation_id, artifact.id, self._actor)]
-            await activity.append(connection, artifact.organization, now, *told)
-        return True
