@@ -8,7 +8,6 @@ from typing import Any
 from safelight.admin import upkeep
 from safelight.admin.upkeep import Upkeep
 from safelight.approvals import jobs as approvals
-from safelight.approvals.workflow import Approvals
 from safelight.classification import jobs as classification
 from safelight.classification.run import Classification
 from safelight.generations import kinds as generations
@@ -25,7 +24,7 @@ from safelight.objects.notifications.intake import REJECTED, Intake
 from safelight.objects.registry import Opened
 from safelight.settings import Settings
 from safelight.submissions import jobs as submissions
-from safelight.submissions.gone import SourceGone
+from safelight.submissions.endings import DeletedSources
 
 KINDS: tuple[JobKind[Any], ...] = (
     *ingest.KINDS,
@@ -44,17 +43,17 @@ def schedules(settings: Settings) -> tuple[Schedule, ...]:
         *ingest.SCHEDULES,
         *objects.SCHEDULES,
         *generations.SCHEDULES,
-        *approvals.SCHEDULES,
+        *approvals.schedules(settings),
         *submissions.schedules(settings),
         *upkeep.SCHEDULES,
     )
 
 
-def reactions(projection: Projection, gone: SourceGone) -> Reactions:
+def reactions(projection: Projection, sources: DeletedSources) -> Reactions:
     """In this order; the library's comes last, since it ends the delivery."""
     return {
         Action.CREATED: (projection.on_created,),
-        Action.DELETED: (gone.on_upload_deleted, projection.on_deleted),
+        Action.DELETED: (sources.on_upload_deleted, projection.on_deleted),
     }
 
 
@@ -65,7 +64,6 @@ def handlers(
     opened: Opened,
     intake: Intake,
     classify: Classification,
-    approve: Approvals,
     keep: Upkeep,
 ) -> tuple[Handler[Any], ...]:
     return (
@@ -73,6 +71,5 @@ def handlers(
         *objects.handlers(deliver, opened.upkeep),
         Handler(REJECTED, intake.handle_rejected),
         *classification.handlers(classify),
-        *approvals.handlers(approve),
         keep.handler(),
     )

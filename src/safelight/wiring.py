@@ -15,6 +15,7 @@ from safelight.admin.engine import Engine
 from safelight.admin.upkeep import Upkeep
 from safelight.approvals import lifecycle as approvals_lifecycle
 from safelight.classification import base as classification_base
+from safelight.classification.base import Classifier
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
 from safelight.classification.run import Classification
@@ -51,7 +52,7 @@ from safelight.reactions import KINDS, handlers, reactions, schedules
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
 from safelight.submissions import lifecycle as submissions_lifecycle
-from safelight.submissions import services as submissions
+from safelight.submissions.services import Submissions, limits, open_submissions
 from safelight.web.assets import Assets
 from safelight.web.rendering import Pages
 
@@ -101,7 +102,9 @@ class Features:
     sweep: Sweep
     intake: Intake
     generations: Generations
-    submissions: submissions.Front
+    classifier: Classifier
+    sandbox: Sandbox
+    submissions: Submissions
 
 
 @asynccontextmanager
@@ -147,39 +150,41 @@ async def _open_base(
 
 def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
     settings, db, clock = base.settings, base.db, base.clock
-    front = submissions.front(_submissions_ground(base))
+    classifier = build_classifier(settings, clock)
+    stack.push_async_callback(classifier.close)
+    sandbox = Sandbox(limits(settings))
+    stack.push_async_callback(sandbox.close)
+    submissions = open_submissions(base.base, base.store, sandbox, classifier)
+    if submissions.close:
+        stack.push_async_callback(submissions.close)
     generations = open_generations(
         settings, db, base.queue, base.store, clock, base.ids, base.metrics, base.secret,
-        base.address, when_artifact_deleted=front.gone.artifact_deleted,
+        base.address, when_artifact_deleted=submissions.deleted_sources.on_artifact_deleted,
     )  # fmt: skip
     stack.push_async_callback(generations.close)
     return Features(
         sweep=Sweep(db, base.directory, clock, base.metrics, settings.ingest_ttl_seconds),
         intake=Intake(db, base.queue, clock, base.opened.bucket),
         generations=generations,
-        submissions=front,
+        classifier=classifier,
+        sandbox=sandbox,
+        submissions=submissions,
     )
 
 
 async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features) -> Worker:
     db, queue, clock, store = base.db, base.queue, base.clock, base.store
     projection = Projection(base.units, store, lambda: queue.wake(RUN), telling=base.opened.telling)
-    front = features.submissions
-    deliver = Deliver(base.units, reactions(projection, front.gone))
+    deliver = Deliver(base.units, reactions(projection, features.submissions.deleted_sources))
     offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
-    classifier = build_classifier(base.settings, clock)
-    stack.push_async_callback(classifier.close)
-    sandbox = Sandbox(submissions.limits(base.settings))
-    stack.push_async_callback(sandbox.close)
-    tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
-    classify = Classification(base.units, store, classifier, sandbox)
+    classify = Classification(base.units, store, features.classifier, features.sandbox)
     everything = (
         *handlers(
             offload, features.sweep, deliver, base.opened, features.intake, classify,
-            front.approvals, Upkeep(db, clock),
+            Upkeep(db, clock),
         ),
         *features.generations.handlers,
-        *submissions.work(_submissions_ground(base), front, sandbox, tools),
+        *features.submissions.handlers,
     )  # fmt: skip
     worker = Worker(queue, everything, schedules(base.settings))
     await worker.start()
@@ -203,18 +208,12 @@ def _registry(stack: AsyncExitStack, base: Opening, features: Features, engine: 
         Cursors(base.secret), Deletion(base.store, queue, clock), features.intake, Pages(Assets()),
         *account_services(db, clock, ids, base.secret),
         *features.generations.services,
-        *features.submissions.services(),
+        *features.submissions.services,
     )  # fmt: skip
     registry.add(clock, as_type=Clock)
     registry.add(ids, as_type=Ids)
     registry.add(base.store, as_type=ObjectStore)
     return registry
-
-
-def _submissions_ground(base: Opening) -> submissions.Ground:
-    return submissions.Ground(
-        base.settings, base.db, base.bus, base.queue, base.clock, base.ids, base.store
-    )
 
 
 def _configured(settings: Settings) -> Callable[[], str]:

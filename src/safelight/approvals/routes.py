@@ -8,8 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, allow
 from safelight.approvals import repo
-from safelight.approvals.lifecycle import Status
-from safelight.approvals.repo import Approval
+from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals, Question, UnknownApproval
 from safelight.errors import InvalidRequest
 from safelight.http.paging import Cursors, PageRequest, page
@@ -62,7 +61,7 @@ async def list_approval_requests(
     rows = await repo.page(
         db,
         access.organization,
-        None if status == "all" else Status(status),
+        None if status == "all" else ApprovalStatus(status),
         (before[0], before[1]) if before else None,
         limit,
     )

@@ -17,7 +17,7 @@ from safelight.generations.lifecycle import (
     TaskError,
     TaskStatus,
 )
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Connection, Database, read
 from safelight.infra.queue.jobs import Job
 
 Db = Connection | Database
@@ -216,6 +216,24 @@ async def purge(db: Database, before: int, limit: int) -> int:
         limit,
     )
     return len(rows)
+
+
+@read
+async def is_under_way(db: Database, organization: str, artifact_id: str) -> bool:
+    """Whether the artifact is being made."""
+    return bool(
+        await db.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM generation_tasks AS task
+                JOIN generations_inflight AS owner ON owner.id = task.generation_id
+                WHERE task.artifact_id = $2 AND owner.organization = $1
+                  AND task.status IN ('pending', 'submitted', 'streaming'))
+            """,
+            organization,
+            artifact_id,
+        )
+    )
 
 
 async def wanted(db: Database, artifact_ids: Sequence[str]) -> set[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from safelight.errors import SafelightError
-from safelight.infra.db import STATEMENT_LOST, Connection, Database
+from safelight.infra.db import STATEMENT_LOST, Connection, Database, read
 from safelight.infra.history import Line, to_json
 from safelight.infra.injected import ImageId
 from safelight.infra.queue.jobs import Job
@@ -120,6 +120,23 @@ async def taken_names(connection: Connection, organization: str, names: list[str
 async def find(db: Database, image_id: str) -> Image | None:
     row = await db.fetchrow("SELECT * FROM images WHERE id = $1", image_id)
     return None if row is None else _image(row)
+
+
+@read
+async def is_under_way(db: Database, organization: str, name: str) -> bool:
+    """Whether an image is to become the object of that name."""
+    return bool(
+        await db.fetchval(
+            f"""
+            SELECT EXISTS (
+                SELECT FROM images WHERE organization = $1 AND name = $2
+                  AND status IN ('{Status.UPLOADED}', '{Status.INGESTED}')
+                  AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = images.id))
+            """,
+            organization,
+            name,
+        )
+    )
 
 
 async def statuses(db: Database, ids: list[ImageId]) -> dict[ImageId, Status]:

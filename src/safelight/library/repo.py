@@ -5,7 +5,7 @@ from typing import Any
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Connection, Database, read
 from safelight.infra.history import Line, to_json
 from safelight.library.entry import Entry, RunState, Stamp, StoreNow, Tombstone
 from safelight.objects.store import Place, Written
@@ -255,3 +255,40 @@ def _present(row: asyncpg.Record) -> Present | None:
 def _run(status: str | None) -> RunState | None:
     """A run that was dropped is as good as none."""
     return RunState(status) if status in set(RunState) else None
+
+
+@read
+async def label_of(
+    db: Database, organization: str, name: str, marker: str
+) -> tuple[str, float, str] | None:
+    """What the classifier has said of this very upload: label, score, model."""
+    row = await db.fetchrow(
+        "SELECT classification_label, classification_score, classification_model FROM uploads "
+        "WHERE organization = $1 AND name = $2 AND idempotency_key = $3 "
+        "AND classification_status = 'done'",
+        organization,
+        name,
+        marker,
+    )
+    return None if row is None else tuple(row)
+
+
+@read
+async def has_other(
+    db: Database, organization: str, name: str, marker: str, since: int, until: int
+) -> bool:
+    """Whether another upload has had the name, from after one moment up to another."""
+    return bool(
+        await db.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM uploads WHERE organization = $1 AND name = $2
+                  AND idempotency_key <> $3 AND event_time > $4 AND event_time <= $5)
+            """,
+            organization,
+            name,
+            marker,
+            since,
+            until,
+        )
+    )

@@ -16,16 +16,14 @@ from safelight.http.paging import Cursors, PageRequest, page
 from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
-from safelight.infra.injected import Clock
+from safelight.infra.injected import Clock, iso
 from safelight.objects.store import ObjectStore
 from safelight.submissions import repo
-from safelight.submissions.end import End, UnknownSubmission
-from safelight.submissions.lifecycle import State
-from safelight.submissions.publish import rendition_key
-from safelight.submissions.repo import Submission
-from safelight.submissions.show import show
-from safelight.submissions.submit import Submit, Wanted
-from safelight.submissions.tempo import Tempo
+from safelight.submissions.endings import Endings, UnknownSubmission
+from safelight.submissions.lifecycle import Submission, SubmissionState, rendition_key
+from safelight.submissions.recovery.decide import Tempo, staleness
+from safelight.submissions.recovery.records import SubmissionView
+from safelight.submissions.submit import SubmissionRequest, Submit
 
 router = APIRouter(tags=["submissions"])
 
@@ -80,7 +78,7 @@ async def submit(
     """What is checked and published is the image as it is now, whatever happens to it later."""
     kind, source_id = body.source.named()
     actor = access.caller.as_actor()
-    wanted = Wanted(access.organization, kind, source_id, body.title, actor)
+    wanted = SubmissionRequest(access.organization, kind, source_id, body.title, actor)
     submission = await submissions.submit(wanted)
     return JSONResponse({"id": submission.id, "state": submission.state}, 202)
 
@@ -93,7 +91,7 @@ async def submissions(
     tempo: TempoDep,
     cursors: CursorsDep,
     wanted: PageRequest,
-    state: Annotated[State | None, Query(description="Only in this state.")] = None,
+    state: Annotated[SubmissionState | None, Query(description="Only in this state.")] = None,
 ) -> dict[str, Any]:
     limit, cursor = wanted
     purpose = f"submissions:{access.organization}:{state}"
@@ -105,8 +103,8 @@ async def submissions(
     return page(
         rows,
         limit,
-        lambda seen: show(seen, now, tempo),
-        lambda seen: cursors.make(purpose, [seen.submission.created_at, seen.submission.id]),
+        lambda view: show(view, now, tempo),
+        lambda view: cursors.make(purpose, [view.submission.created_at, view.submission.id]),
     )
 
 
@@ -114,12 +112,7 @@ async def submissions(
 async def submission(
     submission_id: str, caller: ViewerById, db: Db, clock: Time, tempo: TempoDep
 ) -> dict[str, Any]:
-    now = clock.now_ms()
-    seen = await repo.see(db, submission_id, now)
-    if seen is None:
-        raise UnknownSubmission
-    authorize(caller, seen.submission.organization, Role.VIEWER)
-    return show(seen, now, tempo)
+    return await _shown(db, submission_id, caller, clock.now_ms(), tempo)
 
 
 @router.get("/api/v1/submissions/{submission_id}/history", summary="How it came to its state")
@@ -144,13 +137,13 @@ async def withdraw(
     db: Db,
     clock: Time,
     tempo: TempoDep,
-    end: Annotated[End, provided(End)],
+    endings: Annotated[Endings, provided(Endings)],
 ) -> dict[str, Any]:
     """A published one is not shown any more, one that is on its way is rejected. Again changes
     nothing."""
     found = await _visible(db, caller, submission_id, Role.MEMBER)
-    await end.withdraw(found.id, caller.as_actor())
-    return await submission(submission_id, caller, db, clock, tempo)
+    await endings.withdraw(found, caller.as_actor())
+    return await _shown(db, submission_id, caller, clock.now_ms(), tempo)
 
 
 @router.get(
@@ -163,7 +156,7 @@ async def preview(
 ) -> Response:
     """For approvers, while it awaits their decision; exactly what would be published."""
     found = await _visible(db, caller, submission_id, Role.APPROVER)
-    if found.state is not State.AWAITING_APPROVAL:
+    if found.state is not SubmissionState.AWAITING_APPROVAL:
         raise NotFound("There is nothing to decide about this submission.")
     return await _rendition(request, found, store, PRIVATE_CACHE)
 
@@ -177,7 +170,7 @@ async def preview(
 @router.head("/public/{submission_id}", dependencies=[open_to_everyone], include_in_schema=False)
 async def public(submission_id: str, request: Request, db: Db, store: Store) -> Response:
     found = await repo.find(db, submission_id) if _ID.fullmatch(submission_id) else None
-    if found is None or found.state is not State.PUBLISHED:
+    if found is None or found.state is not SubmissionState.PUBLISHED:
         raise NotFound
     response = await _rendition(request, found, store, PUBLIC_CACHE)
     response.headers["cross-origin-resource-policy"] = "cross-origin"
@@ -204,9 +197,39 @@ async def _rendition(
     return response
 
 
+async def _shown(
+    db: Database, submission_id: str, caller: Caller, now: int, tempo: Tempo
+) -> dict[str, Any]:
+    view = await repo.view(db, submission_id, now)
+    if view is None:
+        raise UnknownSubmission
+    authorize(caller, view.submission.organization, Role.VIEWER)
+    return show(view, now, tempo)
+
+
 async def _visible(db: Database, caller: Caller, submission_id: str, role: Role) -> Submission:
     found = await repo.find(db, submission_id)
     if found is None:
         raise UnknownSubmission
     authorize(caller, found.organization, role)
     return found
+
+
+def show(view: SubmissionView, now: int, tempo: Tempo) -> dict[str, Any]:
+    """How submissions look on the wire."""
+    submission = view.submission
+    body: dict[str, Any] = {
+        "id": submission.id,
+        "state": submission.state,
+        "source": {submission.source_kind: submission.source_id},
+        "title": submission.title,
+        "findings": submission.findings,
+        "approvalId": submission.approval_id,
+        "createdAt": iso(submission.created_at),
+        "updatedAt": iso(submission.updated_at),
+    }
+    if submission.rejection:
+        body["rejection"] = submission.rejection
+    if stale := staleness(view.progress, now, tempo):
+        body["staleness"] = stale.to_json()
+    return body

@@ -12,9 +12,8 @@ from safelight.http.registry import provided
 from safelight.infra.injected import Clock, iso
 from safelight.infra.queue.jobs import DeadLetter
 from safelight.infra.queue.queue import Queue
-from safelight.submissions.operator import stuck
-from safelight.submissions.tempo import Tempo
-from safelight.submissions.timeouts import timeouts
+from safelight.submissions.recovery.decide import Tempo
+from safelight.submissions.recovery.recover import stuck, timeouts
 
 router = APIRouter(tags=["operator"])
 
@@ -63,7 +62,8 @@ async def status(
         }
         for row in await queue.status()
     ]
-    return {"queues": queues, "stuck": await stuck(queue.db, clock.now_ms(), tempo)}
+    found = await stuck(queue.db, clock.now_ms(), tempo)
+    return {"queues": queues, "stuck": [row.to_json() for row in found]}
 
 
 @router.get("/api/v1/admin/dead-letters", summary="Everybody's dead letters, latest first")
