@@ -7,8 +7,6 @@ import signal
 import sys
 from pathlib import Path
 
-from safelight.submissions.rules.rule import Label, Opinion
-
 from safelight.approvals import jobs as approvals
 from safelight.classification.classifiers import build
 from safelight.infra import failpoints
@@ -26,7 +24,9 @@ from safelight.sandbox.facts import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
 from safelight.submissions import jobs as submissions
-from safelight.submissions.repo import Submission
+from safelight.submissions.findings import Label, Opinion
+from safelight.submissions.lifecycle import Submission
+from safelight.submissions.services import open_submissions
 
 KINDS = (*submissions.KINDS, *approvals.KINDS)
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 from safelight.infra.queue.jobs import Backoff, JobKind, Nothing, Schedule
 from safelight.settings import Settings
-from safelight.submissions.recovery.decide import whole_seconds
 
 # Later than any run that had begun before can still be storing something.
 RELEASE_AFTER_SECONDS: Final = 120
@@ -54,6 +53,11 @@ SOURCE_GONE = JobKind(
 RECOVER = JobKind("submissions.recover", payload=Nothing, limit=1)
 
 KINDS: tuple[JobKind[Any], ...] = (PROCESS, RELEASE, SOURCE_GONE, RECOVER)
+
+
+def whole_seconds(seconds: float) -> int:
+    """What a schedule can keep."""
+    return max(1, round(seconds))
 
 
 def schedules(settings: Settings) -> tuple[Schedule, ...]:

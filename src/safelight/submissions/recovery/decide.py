@@ -6,6 +6,7 @@ from typing import Any
 
 from safelight.infra.injected import iso
 from safelight.settings import Settings
+from safelight.submissions.jobs import whole_seconds
 from safelight.submissions.lifecycle import SubmissionState
 from safelight.submissions.recovery.failures import FailureClass
 from safelight.submissions.recovery.records import Budget, Inflight, Progress
@@ -39,11 +40,6 @@ class Tempo:
             retries=settings.recovery_retries,
             limit_seconds=settings.scan_timeout_seconds,
         )
-
-
-def whole_seconds(seconds: float) -> int:
-    """What a schedule can keep."""
-    return max(1, round(seconds))
 
 
 def next_tick(ms: int, every_ms: int) -> int:
