@@ -25,10 +25,10 @@ from bench.measure import Table, cpu_seconds, median, tree
 from bench.pictures import two_megapixels
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
-from safelight.http.middleware import Frame
+from safelight.http.frame import Frame
 from safelight.infra import logs
-from safelight.infra.db import Database
-from safelight.infra.injected import Clock, Ids, RandomIds
+from safelight.infra.activity import Units
+from safelight.infra.injected import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.ingest.directory import Incoming, IngestDirectory
@@ -99,9 +99,7 @@ async def app_for(step: str, directory: Path, database_url: str) -> AsyncIterato
             }
         )
         async with open_services(settings, database_url) as registry:
-            await first_start(
-                registry.get(Database), settings, registry.get(Clock), registry.get(Ids)
-            )
+            await first_start(registry.get(Units), settings, registry.get(Ids))
             yield create_app(registry)
 
 

@@ -5,11 +5,9 @@ Features never call each other leftwards; what follows from what is said here an
 
 from typing import Any
 
-from safelight.admin import upkeep
-from safelight.admin.upkeep import Upkeep
+from safelight.admin import jobs as admin
 from safelight.approvals import jobs as approvals
 from safelight.classification import jobs as classification
-from safelight.classification.run import Classification
 from safelight.generations import kinds as generations
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import JobKind, Schedule
@@ -34,7 +32,7 @@ KINDS: tuple[JobKind[Any], ...] = (
     *generations.KINDS,
     *approvals.KINDS,
     *submissions.KINDS,
-    upkeep.UPKEEP,
+    *admin.KINDS,
 )
 
 
@@ -45,7 +43,7 @@ def schedules(settings: Settings) -> tuple[Schedule, ...]:
         *generations.SCHEDULES,
         *approvals.schedules(settings),
         *submissions.schedules(settings),
-        *upkeep.SCHEDULES,
+        *admin.schedules(settings),
     )
 
 
@@ -63,13 +61,9 @@ def handlers(
     deliver: Deliver,
     opened: Opened,
     intake: Intake,
-    classify: Classification,
-    keep: Upkeep,
 ) -> tuple[Handler[Any], ...]:
     return (
         *ingest.handlers(offload, sweep),
         *objects.handlers(deliver, opened.upkeep),
         Handler(REJECTED, intake.handle_rejected),
-        *classification.handlers(classify),
-        keep.handler(),
     )

@@ -10,24 +10,22 @@ from dataclasses import dataclass
 import structlog
 
 from safelight.accounts.first_start import secret_key
-from safelight.accounts.services import account_services
-from safelight.admin.engine import Engine
-from safelight.admin.upkeep import Upkeep
+from safelight.accounts.services import open_accounts
+from safelight.admin.services import Engine, open_admin
 from safelight.approvals import lifecycle as approvals_lifecycle
-from safelight.classification import base as classification_base
+from safelight.classification import lifecycle as classification_lifecycle
 from safelight.classification.base import Classifier
 from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.jobs import RUN
-from safelight.classification.run import Classification
+from safelight.classification.services import open_classification
 from safelight.generations import lifecycle as generations_lifecycle
 from safelight.generations.services import Generations, open_generations
+from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
 from safelight.infra.activity import Units
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.history import Messages
 from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
@@ -41,9 +39,8 @@ from safelight.ingest.offload import Offload
 from safelight.ingest.receive import Limits
 from safelight.ingest.sweep import Sweep
 from safelight.library import entry as library_entry
-from safelight.library.deletion import Deletion
-from safelight.library.project import Projection
-from safelight.live.hub import Hub
+from safelight.library.services import Library, open_library
+from safelight.live.routes import Hub, Messages
 from safelight.objects.deliver import Deliver
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.registry import Ground, Opened, open_store
@@ -59,7 +56,7 @@ from safelight.web.rendering import Pages
 MESSAGES = Messages(
     ingest_lifecycle.MESSAGES,
     library_entry.MESSAGES,
-    classification_base.MESSAGES,
+    classification_lifecycle.MESSAGES,
     approvals_lifecycle.MESSAGES,
     generations_lifecycle.MESSAGES,
     submissions_lifecycle.MESSAGES,
@@ -101,6 +98,7 @@ class Features:
 
     sweep: Sweep
     intake: Intake
+    library: Library
     generations: Generations
     classifier: Classifier
     sandbox: Sandbox
@@ -165,6 +163,7 @@ def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
     return Features(
         sweep=Sweep(db, base.directory, clock, base.metrics, settings.ingest_ttl_seconds),
         intake=Intake(db, base.queue, clock, base.opened.bucket),
+        library=open_library(base.base, base.store, RUN, telling=base.opened.telling),
         generations=generations,
         classifier=classifier,
         sandbox=sandbox,
@@ -174,15 +173,17 @@ def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
 
 async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features) -> Worker:
     db, queue, clock, store = base.db, base.queue, base.clock, base.store
-    projection = Projection(base.units, store, lambda: queue.wake(RUN), telling=base.opened.telling)
-    deliver = Deliver(base.units, reactions(projection, features.submissions.deleted_sources))
+    sources = features.submissions.deleted_sources
+    deliver = Deliver(base.units, reactions(features.library.projection, sources))
     offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
-    classify = Classification(base.units, store, features.classifier, features.sandbox)
     everything = (
         *handlers(
-            offload, features.sweep, deliver, base.opened, features.intake, classify,
-            Upkeep(db, clock),
+            offload, features.sweep, deliver, base.opened, features.intake,
         ),
+        *open_admin(base.base).handlers,
+        *open_classification(
+            base.base, store, features.classifier, features.sandbox
+        ).handlers,
         *features.generations.handlers,
         *features.submissions.handlers,
     )  # fmt: skip
@@ -204,9 +205,9 @@ def _registry(stack: AsyncExitStack, base: Opening, features: Features, engine: 
     hub = Hub(db, base.bus, MESSAGES)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest, MESSAGES,
-        Cursors(base.secret), Deletion(base.store, queue, clock), features.intake, Pages(Assets()),
-        *account_services(db, clock, ids, base.secret),
+        base.settings, db, base.metrics, base.bus, base.units, queue, engine, hub, ingest, MESSAGES,
+        Cursors(base.secret), features.library.deletion, features.intake, Pages(Assets()),
+        *open_accounts(base.base, base.secret).services,
         *features.generations.services,
         *features.submissions.services,
     )  # fmt: skip

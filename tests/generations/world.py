@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
-from safelight.accounts.services import account_services
+from safelight.accounts.services import open_accounts
 from safelight.accounts.tokens import Tokens
 from safelight.errors import Conflict
 from safelight.generations.artifacts.routes import router as artifacts_router
@@ -30,9 +30,10 @@ from safelight.generations.services import Generations, open_generations
 from safelight.generations.tokens import WebhookAddresses
 from safelight.generations.webhooks.routes import router as webhooks_router
 from safelight.http import errors
-from safelight.http.middleware import Frame
+from safelight.http.frame import Frame, Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
+from safelight.infra.activity import Units
+from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, RandomIds, SystemClock
@@ -185,7 +186,8 @@ async def world(
         registry = Registry(settings, db, queue, bus, metrics, Cursors(SECRET), *made.services)
         registry.add(store, as_type=ObjectStore)
         registry.add(clock, as_type=Clock)
-        for service in account_services(db, clock, ids, SECRET, CHEAP):
+        base = Base(settings, clock, ids, metrics, db, bus, queue, Units(db, bus, clock))
+        for service in open_accounts(base, SECRET, CHEAP).services:
             registry.add(service)
         await _organizations(registry)
         url = await stack.enter_async_context(_served(registry, port))

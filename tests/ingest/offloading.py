@@ -25,7 +25,7 @@ from safelight.ingest.lifecycle import Status
 from safelight.ingest.offload import Offload, Offloading
 from safelight.ingest.repo import Image
 from safelight.ingest.sweep import Sweep
-from safelight.library.deletion import Deletion
+from safelight.library.deletion import UploadDeletion
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
@@ -60,7 +60,7 @@ class Yard:
         self.offload = Offload(
             self.db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
         )
-        self.deletion = Deletion(self.store, self.queue, self.clock)
+        self.deletion = UploadDeletion(self.store, Units(self.db, self.bus, self.clock))
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[Worker]:

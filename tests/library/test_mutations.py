@@ -8,9 +8,9 @@ import pytest
 
 from library.conftest import MakeWorld
 from library.moves import POINTS, Moves
-from safelight.classification import repo as classification_repo
 from safelight.infra.db import Database
 from safelight.library import order, project
+from safelight.library import repo as library_repo
 
 APPLY = POINTS["classification.run"].index("classification.apply")
 WRONG = "not what its bytes say"
@@ -114,36 +114,32 @@ async def a_stray_delete(moves: Moves) -> None:
 
 
 async def marker(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def same_run(db: Database, marker: classification_repo.Marker) -> bool:
-        run = "SELECT run FROM uploads WHERE organization = $1 AND name = $2"
-        return bool(await db.fetchval(run, marker.organization, marker.name) == marker.run)
+    async def same_run(db: Database, organization: str, name: str, _: str, run: int) -> bool:
+        held = "SELECT run FROM uploads WHERE organization = $1 AND name = $2"
+        return bool(await db.fetchval(held, organization, name) == run)
 
-    monkeypatch.setattr(classification_repo, "is_current", same_run)
-    guard = "AND idempotency_key = p_marker AND run = p_run;\n    taken"
-    await rewrite(db, "classification_apply", guard, "AND run = p_run;\n    taken")
+    monkeypatch.setattr(library_repo, "is_current", same_run)
+    await rewrite(db, "library_label", "AND idempotency_key = p_marker", "")
 
 
 async def run_number(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def same_marker(db: Database, marker: classification_repo.Marker) -> bool:
-        key = "SELECT idempotency_key FROM uploads WHERE organization = $1 AND name = $2"
-        held = await db.fetchval(key, marker.organization, marker.name)
-        return bool(held == marker.idempotency_key)
+    async def same_marker(db: Database, organization: str, name: str, marker: str, _: int) -> bool:
+        held = "SELECT idempotency_key FROM uploads WHERE organization = $1 AND name = $2"
+        return bool(await db.fetchval(held, organization, name) == marker)
 
-    monkeypatch.setattr(classification_repo, "is_current", same_marker)
-    guard = "AND idempotency_key = p_marker AND run = p_run;\n    taken"
-    await rewrite(db, "classification_apply", guard, "AND idempotency_key = p_marker;\n    taken")
-
-
-async def fence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    await rewrite(db, "job_finish", "AND claim = p_claim AND lease_until IS NOT NULL", "")
-    await rewrite(db, "job_finish", "RETURN FOUND", "RETURN true")
+    monkeypatch.setattr(library_repo, "is_current", same_marker)
+    await rewrite(db, "library_label", "AND run = p_run", "")
 
 
 async def fence_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def always(*_: object) -> bool:
-        return True
+    await rewrite(db, "job_hold", "RETURN FOUND", "RETURN true")
 
-    monkeypatch.setattr(classification_repo, "keep_hold", always)
+
+async def fence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for twice by who writes a result: before its rows, and at the end."""
+    await fence_of_failures(db, monkeypatch)
+    await rewrite(db, "job_finish", "AND claim = p_claim AND lease_until IS NOT NULL", "")
+    await rewrite(db, "job_finish", "RETURN FOUND", "RETURN true")
 
 
 async def delete_intent(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,15 +12,13 @@ from safelight.infra.injected import ImageId
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.repo import Image
 from safelight.library import repo as library_repo
-from safelight.library.entry import RunState
-from safelight.library.repo import Upload
-from safelight.library.search import words
-from safelight.web.gallery.card import Card, State, Wanted, of_entry, of_image, readable_size
+from safelight.library.entry import ENTRY_STATUSES, Entry, RunStatus, words
+from safelight.web.gallery.card import Card, GalleryFilter, State, of_entry, of_image, readable_size
 
-ENTRY = Upload(
+ENTRY = Entry(
     organization="default", name="Fähre_01.jpg", event_time=5, idempotency_key="key", image_id=None,
     mime_type=None, width=None, height=None, size_bytes=None,
-    classification_status=RunState.DONE, classification_label="TIGER CAT",
+    classification_status=RunStatus.DONE, classification_label="TIGER CAT",
     classification_score=0.634, classification_model="m", classified_at=6,
 )  # fmt: skip
 IMAGE = Image(
@@ -30,12 +28,12 @@ IMAGE = Image(
 )  # fmt: skip
 
 
-def entry(**values: Any) -> Upload:
+def entry(**values: Any) -> Entry:
     return replace(ENTRY, **values)
 
 
 def test_every_state_of_an_entry_has_a_card() -> None:
-    assert {of_entry(entry(classification_status=status)).state for status in RunState} == {
+    assert {of_entry(entry(classification_status=status)).state for status in ENTRY_STATUSES} == {
         State.STORED, State.CLASSIFYING, State.LABELLED, State.NO_LABEL,
     }  # fmt: skip
 
@@ -52,7 +50,7 @@ def test_an_image_on_its_way_has_nothing_to_show_yet() -> None:
 
 def test_old_trouble_is_forgotten_once_there_is_a_label() -> None:
     assert of_entry(ENTRY, "the model was away").trouble is None
-    tried = entry(classification_status=RunState.RUNNING)
+    tried = entry(classification_status=RunStatus.RUNNING)
     assert of_entry(tried, "the model was away").trouble == "the model was away"
 
 
@@ -79,31 +77,33 @@ def test_a_card_knows_little_of_a_strangers_object() -> None:
 
 
 def test_the_address_of_a_search() -> None:
-    assert Wanted().query() == ""
-    assert Wanted("a&b", "TIGER CAT").query(cursor="x") == "?q=a%26b&label=TIGER+CAT&cursor=x"
-    assert not Wanted().any
-    assert Wanted(status=RunState.DONE).any
-    assert Wanted("…").is_wordless
-    assert not Wanted().is_wordless
+    assert GalleryFilter().query() == ""
+    assert (
+        GalleryFilter("a&b", "TIGER CAT").query(cursor="x") == "?q=a%26b&label=TIGER+CAT&cursor=x"
+    )
+    assert not GalleryFilter().any
+    assert GalleryFilter(status=RunStatus.DONE).any
+    assert GalleryFilter("…").is_wordless
+    assert not GalleryFilter().is_wordless
 
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Wanted(), True),
-        (Wanted("fähr"), True),
-        (Wanted("FAHRE tig"), True),
-        (Wanted("01 cat tiger"), True),
-        (Wanted("ähre"), False),
-        (Wanted("fahre dog"), False),
-        (Wanted(label="TIGER CAT"), True),
-        (Wanted(label="TIGER"), False),
-        (Wanted(status=RunState.DONE), True),
-        (Wanted(status=RunState.PENDING), False),
+        (GalleryFilter(), True),
+        (GalleryFilter("fähr"), True),
+        (GalleryFilter("FAHRE tig"), True),
+        (GalleryFilter("01 cat tiger"), True),
+        (GalleryFilter("ähre"), False),
+        (GalleryFilter("fahre dog"), False),
+        (GalleryFilter(label="TIGER CAT"), True),
+        (GalleryFilter(label="TIGER"), False),
+        (GalleryFilter(status=RunStatus.DONE), True),
+        (GalleryFilter(status=RunStatus.PENDING), False),
     ],
 )
 async def test_one_card_is_judged_as_the_library_judges(
-    database: Database, wanted: Wanted, found: bool
+    database: Database, wanted: GalleryFilter, found: bool
 ) -> None:
     await insert(database, ENTRY)
     rows = await library_repo.page(database, "default", wanted.as_filters(), None, 10)
@@ -114,11 +114,11 @@ async def test_one_card_is_judged_as_the_library_judges(
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_a_card_is_found_by_its_own_name(name: str, label: str) -> None:
     card = Card(name, 0, State.LABELLED, "v", None, None, None, label)
-    assert Wanted(q=name).matches(card)
-    assert Wanted(q=f"{name} {label}").matches(card)
+    assert GalleryFilter(q=name).matches(card)
+    assert GalleryFilter(q=f"{name} {label}").matches(card)
 
 
-async def insert(db: Database, row: Upload) -> None:
+async def insert(db: Database, row: Entry) -> None:
     await db.execute(
         """
         INSERT INTO uploads (organization, name, event_time, source, idempotency_key,

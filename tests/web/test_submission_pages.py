@@ -24,7 +24,7 @@ from safelight.submissions.jobs import PROCESS
 from safelight.submissions.lifecycle import SubmissionState
 from safelight.submissions.recovery.failures import FailureClass
 from safelight.submissions.repo import count_incident
-from safelight.web.charts import Hour, Part, draw
+from safelight.web.charts import BarPart, Hour, draw
 from safelight.web.publishing import duration, steps
 
 LIST, WORKFLOW, QUEUE = "/app/default/submissions", "/app/default/workflow", "/admin/queue"
@@ -318,7 +318,7 @@ def test_durations(seconds: float, said: str) -> None:
 
 
 def test_bars_stay_inside_and_what_occurred_is_seen() -> None:
-    hours = [Hour(0, (Part("a", 1000), Part("b", 0))), Hour(3_600_000, (Part("a", 1),))]
+    hours = [Hour(0, (BarPart("a", 1000), BarPart("b", 0))), Hour(3_600_000, (BarPart("a", 1),))]
     chart = draw(hours, 50)
     high, low = (column.rects for column in chart.columns)
     assert [(rect.y, rect.height) for rect in high] == [(0, 50)]

@@ -11,8 +11,8 @@ from safelight.approvals import repo
 from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals, Question, UnknownApproval
 from safelight.errors import InvalidRequest
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
 

@@ -21,8 +21,8 @@ from safelight.generations.show import show_active, show_made, show_spending
 from safelight.generations.stories import subject
 from safelight.generations.tagging import Tagging
 from safelight.generations.tags import clean_tag
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 

@@ -213,3 +213,45 @@ def _image(row: asyncpg.Record) -> Image:
     values["idempotency_key"] = str(values["idempotency_key"])
     values["status"] = Status(values["status"])
     return Image(**values)
+
+
+# On their way, for the gallery
+
+_ON_THEIR_WAY = """
+WITH waiting AS MATERIALIZED ({candidates}),
+candidate AS MATERIALIZED (
+    SELECT * FROM waiting ORDER BY created_at DESC, id DESC LIMIT $3
+)
+SELECT * FROM candidate
+WHERE (status <> 'FAILED' OR created_at >= $2)
+  AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = candidate.id)
+  AND NOT EXISTS (SELECT FROM images AS newer
+                  WHERE newer.organization = $1 AND newer.name = candidate.name
+                    AND (newer.created_at, newer.id) > (candidate.created_at, candidate.id))
+ORDER BY created_at DESC, id DESC
+"""
+# By state: few images are in these however many there are.
+_ALL = _ON_THEIR_WAY.format(
+    candidates="SELECT * FROM images WHERE organization = $1 AND status IN ('INGESTED', 'FAILED')"
+)
+# By name there is time to look for those, too, that are stored and whose event is not read yet.
+_NAMED = _ON_THEIR_WAY.format(
+    candidates="""
+    SELECT * FROM images WHERE organization = $1 AND name = ANY($4)
+       AND (status IN ('INGESTED', 'FAILED')
+            OR EXISTS (SELECT FROM object_indexed($1 || '/' || images.name) AS object
+                       WHERE object.present AND object.metadata ->> 'imageId' = images.id))
+    """
+)
+
+
+@read
+async def on_their_way(
+    db: Database, organization: str, names: list[str] | None, *, failed_since: int, limit: int
+) -> list[Image]:
+    """Newest first: images that are received but not yet an entry, or failed on the way to it; the
+    library knows which of them it has. What was deleted, or sent again under the same name, is left
+    out. `limit` is how many are looked at."""
+    values = (organization, failed_since, limit)
+    rows = await (db.fetch(_ALL, *values) if names is None else db.fetch(_NAMED, *values, names))
+    return [_image(row) for row in rows]

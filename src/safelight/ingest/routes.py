@@ -7,11 +7,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import Access, allow, allow_by_id
-from safelight.errors import InvalidRequest, NotFound, SafelightError
-from safelight.http.errors import UnknownError
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
+from safelight.accounts.guard import Access, AsMember, ViewerById
+from safelight.errors import InvalidRequest, NotFound, SafelightError, UnknownError
+from safelight.http.frame import DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
@@ -47,12 +46,25 @@ router = APIRouter(tags=["ingest"])
 )
 async def upload(
     request: Request,
-    access: Annotated[Access, allow(Role.MEMBER)],
+    access: AsMember,
     ingest: Annotated[Ingest, provided(Ingest)],
     name: Annotated[str | None, Query(description="Library name; default: the file's.")] = None,
     on_conflict: Annotated[OnConflict, Query(alias="onConflict")] = OnConflict.REPLACE,
     x_content_sha256: Annotated[str | None, Header(description="Compared when sent.")] = None,
 ) -> Response:
+    image = await receive(request, access, ingest, name, on_conflict, x_content_sha256)
+    return JSONResponse(answer(image), 201)
+
+
+async def receive(
+    request: Request,
+    access: Access,
+    ingest: Ingest,
+    name: str | None = None,
+    on_conflict: OnConflict = OnConflict.REPLACE,
+    checksum: str | None = None,
+) -> Image:
+    """For the page's form as well; every failure is counted."""
     try:
         _check_name(name)
         check_declared_length(_content_length(request), ingest.limits)
@@ -62,9 +74,9 @@ async def upload(
             actor=access.caller.as_actor(),
             name=name,
             on_conflict=on_conflict,
-            checksum=x_content_sha256,
+            checksum=checksum,
         )
-        image = await ingest.accept(wanted, request.stream())
+        return await ingest.accept(wanted, request.stream())
     except ClientDisconnect as error:
         broken = StreamError("The upload broke off before its end.")
         ingest.account_failure(broken, error)
@@ -75,14 +87,13 @@ async def upload(
     except Exception as error:
         ingest.account_failure(UnknownError(), error)
         raise
-    return JSONResponse(answer(image), 201)
 
 
 @router.get("/api/images/{image_id}", summary="One image's record")
 async def show(
     image_id: str,
-    caller: Annotated[Caller, allow_by_id(Role.VIEWER)],
-    db: Annotated[Database, provided(Database)],
+    caller: ViewerById,
+    db: DatabaseDep,
 ) -> dict[str, Any]:
     image = await _visible(db, caller, image_id)
     body = {
@@ -108,9 +119,9 @@ async def show(
 @router.get("/api/images/{image_id}/history", summary="How one image came to its state")
 async def history(
     image_id: str,
-    caller: Annotated[Caller, allow_by_id(Role.VIEWER)],
-    db: Annotated[Database, provided(Database)],
-    cursors: Annotated[Cursors, provided(Cursors)],
+    caller: ViewerById,
+    db: DatabaseDep,
+    cursors: CursorsDep,
     wanted: PageRequest,
 ) -> dict[str, Any]:
     image = await _visible(db, caller, image_id)

@@ -3,22 +3,19 @@
 The object's end, its event and the memory of what is still on its way are one transaction.
 """
 
+from safelight.infra.activity import Units
 from safelight.infra.db import Connection
-from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
-from safelight.infra.injected import Clock
-from safelight.infra.queue.queue import Queue
 from safelight.library import repo
 from safelight.objects.jobs import DELIVER
 from safelight.objects.keys import object_key
 from safelight.objects.store import ObjectStore, Place, Written
 
 
-class Deletion:
-    def __init__(self, store: ObjectStore, queue: Queue, clock: Clock) -> None:
+class UploadDeletion:
+    def __init__(self, store: ObjectStore, units: Units) -> None:
         self._store = store
-        self._queue = queue
-        self._clock = clock
+        self._units = units
 
     async def request(self, organization: str, name: str, actor: dict[str, str]) -> Written:
         """Whether or not there is such an object: its event says what is true from now on."""
@@ -26,11 +23,9 @@ class Deletion:
         line = Line(f"upload:{name}", "upload_delete_requested", data)
 
         async def write(connection: Connection, place: Place) -> Written:
-            now = self._clock.now_ms()
-            await reach("library.delete")
+            now = self._units.clock.now_ms()
             return await repo.delete(connection, organization, name, place, line, now)
 
         written = await self._store.delete_with(object_key(organization, name), write)
-        self._queue.wake(DELIVER)
-        self._queue.bus.announce("activity", organization)
+        self._units.announce(organization, DELIVER)
         return written

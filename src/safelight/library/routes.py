@@ -10,16 +10,14 @@ from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, allow
 from safelight.errors import InvalidRequest, NotFound
 from safelight.http.content import Stored, respond
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.library import repo
-from safelight.library.deletion import Deletion
-from safelight.library.entry import RunState
-from safelight.library.repo import Filters, Upload
-from safelight.library.search import prefix_query
+from safelight.library.deletion import UploadDeletion
+from safelight.library.entry import Entry, EntryStatus, LibraryFilter, prefix_query
 from safelight.objects.keys import InvalidKey, InvalidName, object_key
 from safelight.objects.store import ObjectStore
 
@@ -39,12 +37,12 @@ async def uploads(
     wanted: PageRequest,
     label: Annotated[str | None, Query(max_length=200, description="Exactly this label.")] = None,
     q: Annotated[str | None, Query(max_length=500, description="Words of name or label.")] = None,
-    status: Annotated[RunState | None, Query(description="Classification status.")] = None,
+    status: Annotated[EntryStatus | None, Query(description="Classification status.")] = None,
 ) -> dict[str, Any]:
     limit, cursor = wanted
     purpose = f"uploads:{access.organization}:{label}:{q}:{status}"
     before = cursors.read(purpose, cursor)
-    filters = Filters(label, _query(q), status)
+    filters = LibraryFilter(label, _query(q), status)
     rows = await repo.page(
         db, access.organization, filters, (before[0], before[1]) if before else None, limit
     )
@@ -95,17 +93,24 @@ async def delete(
     name: str,
     access: Member,
     db: Db,
-    deletion: Annotated[Deletion, provided(Deletion)],
+    deletion: Annotated[UploadDeletion, provided(UploadDeletion)],
 ) -> Response:
     """The object goes now, and so does what is still on its way to it; the entry follows."""
+    await request_deletion(name, access, db, deletion)
+    return JSONResponse({}, 202)
+
+
+async def request_deletion(
+    name: str, access: Access, db: Database, deletion: UploadDeletion
+) -> None:
+    """For the page's form as well."""
     _key(access.organization, name)
     if not await repo.was_ever_seen(db, access.organization, name):
         raise NotFound(f"There is no image called {name}.")
     await deletion.request(access.organization, name, access.caller.as_actor())
-    return JSONResponse({}, 202)
 
 
-def show(row: Upload) -> dict[str, Any]:
+def show(row: Entry) -> dict[str, Any]:
     return {
         "name": row.name,
         "eventTime": iso(row.event_time),

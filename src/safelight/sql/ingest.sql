@@ -120,3 +120,9 @@ BEGIN
     RETURN 'failed';
 END
 $$;
+
+-- Whether an upload of that name was ever recorded.
+CREATE OR REPLACE FUNCTION image_known(p_organization text, p_name text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM images WHERE organization = p_organization AND name = p_name)
+$$;

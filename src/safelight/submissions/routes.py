@@ -12,8 +12,8 @@ from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import Access, allow, allow_by_id, open_to_everyone
 from safelight.errors import NotFound
 from safelight.http.content import Stored, respond
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, iso

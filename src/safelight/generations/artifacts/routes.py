@@ -17,8 +17,8 @@ from safelight.generations.show import show_artifact
 from safelight.generations.tagging import Tagging
 from safelight.generations.tags import clean_tag
 from safelight.http.content import Stored, respond
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra.db import Database
 from safelight.objects.store import ObjectStore
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from safelight.accounts.guard import open_to_everyone
 from safelight.errors import InvalidJson, NotFound
 from safelight.generations.webhooks.receive import Webhooks
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 
 router = APIRouter(tags=["generations"])
 

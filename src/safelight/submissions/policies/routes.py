@@ -10,8 +10,8 @@ from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, allow
 from safelight.classification.labels import label_of
 from safelight.errors import NotReady
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.settings import Settings

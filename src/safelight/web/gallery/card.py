@@ -6,9 +6,15 @@ from urllib.parse import quote, urlencode
 
 from safelight.ingest.lifecycle import Status
 from safelight.ingest.repo import Image
-from safelight.library.entry import RunState
-from safelight.library.repo import Filters, Upload
-from safelight.library.search import prefix_query, words
+from safelight.library.entry import (
+    ENTRY_STATUSES,
+    Entry,
+    EntryStatus,
+    LibraryFilter,
+    RunStatus,
+    prefix_query,
+    words,
+)
 
 _KIB = 1024
 
@@ -45,17 +51,12 @@ _OF_STATUS = {
     Status.FAILED: State.NOT_STORED,
 }
 _OF_RUN = {
-    RunState.PENDING: State.STORED,
-    RunState.RUNNING: State.CLASSIFYING,
-    RunState.DONE: State.LABELLED,
-    RunState.FAILED: State.NO_LABEL,
+    RunStatus.PENDING: State.STORED,
+    RunStatus.RUNNING: State.CLASSIFYING,
+    RunStatus.DONE: State.LABELLED,
+    RunStatus.FAILED: State.NO_LABEL,
 }
-STATUS_WORDS = {
-    RunState.PENDING: "Waiting for a label",
-    RunState.RUNNING: "Being classified",
-    RunState.DONE: "Labelled",
-    RunState.FAILED: "No label",
-}
+STATUS_WORDS = {status: status.word for status in ENTRY_STATUSES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class Card:
         return " · ".join(filter(None, (pixels, size)))
 
 
-def of_entry(entry: Upload, trouble: str | None = None) -> Card:
+def of_entry(entry: Entry, trouble: str | None = None) -> Card:
     state = _OF_RUN[entry.classification_status]
     return Card(
         name=entry.name,
@@ -120,12 +121,12 @@ def of_image(image: Image, trouble: str | None = None) -> Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GalleryFilter:
     """The filters above the gallery."""
 
     q: str | None = None
     label: str | None = None
-    status: RunState | None = None
+    status: EntryStatus | None = None
 
     @property
     def any(self) -> bool:
@@ -136,8 +137,8 @@ class Wanted:
         """A search without a letter or digit finds nothing, since it says nothing."""
         return self.q is not None and prefix_query(self.q) is None
 
-    def as_filters(self) -> Filters:
-        return Filters(self.label, prefix_query(self.q) if self.q else None, self.status)
+    def as_filters(self) -> LibraryFilter:
+        return LibraryFilter(self.label, prefix_query(self.q) if self.q else None, self.status)
 
     def query(self, **more: str | None) -> str:
         """As an address's query, with its question mark."""

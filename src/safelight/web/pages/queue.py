@@ -3,17 +3,16 @@
 import json
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from safelight.accounts.access import Caller
-from safelight.accounts.guard import operator_only
+from safelight.accounts.guard import AsOperator
 from safelight.errors import SafelightError
+from safelight.http.frame import QueueDep
 from safelight.http.paging import Cursors
-from safelight.http.registry import provided
 from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue
@@ -22,9 +21,9 @@ from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.failures import FailureClass
 from safelight.submissions.recovery.records import to_ms
 from safelight.submissions.recovery.recover import StuckSubmission, stuck, timeouts
-from safelight.web.charts import Chart, Hour, Part, draw
+from safelight.web.charts import BarPart, Chart, Hour, draw
 from safelight.web.publishing import duration
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.web.rendering import Context, Pages, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -40,13 +39,9 @@ CLASSES = {
 }
 PURPOSE = "queue-page"
 
-Operator = Annotated[Caller, operator_only()]
-Rendered = Annotated[Pages, provided(Pages)]
-QueueDep = Annotated[Queue, provided(Queue)]
-
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class KindRow:
     status: KindStatus
 
     @property
@@ -94,7 +89,7 @@ class Letter:
 class QueuePage(Context):
     template: ClassVar[str] = "queue.html"
     title: str = "Queue"
-    kinds: list[Kind]
+    kinds: list[KindRow]
     throughput: Chart
     done: HourCount  # of all hours together
     failures: list[Failures]
@@ -114,7 +109,7 @@ class QueuePage(Context):
 
 @router.get("/admin/queue")
 async def queue_page(
-    request: Request, caller: Operator, pages: Rendered, cursor: str | None = None
+    request: Request, caller: AsOperator, pages: PagesDep, cursor: str | None = None
 ) -> Response:
     del caller
     return pages.render(request, await _page(request, cursor))
@@ -122,7 +117,7 @@ async def queue_page(
 
 @router.post("/admin/queue/dead-letters/{job_id}/redrive")
 async def redrive_by_form(
-    job_id: int, request: Request, caller: Operator, pages: Rendered, queue: QueueDep
+    job_id: int, request: Request, caller: AsOperator, pages: PagesDep, queue: QueueDep
 ) -> Response:
     verb = queue.dead_letters.redrive(job_id, actor=caller.as_actor())
     return await _done(request, pages, verb)
@@ -130,7 +125,7 @@ async def redrive_by_form(
 
 @router.post("/admin/queue/dead-letters/{job_id}/discard")
 async def discard_by_form(
-    job_id: int, request: Request, caller: Operator, pages: Rendered, queue: QueueDep
+    job_id: int, request: Request, caller: AsOperator, pages: PagesDep, queue: QueueDep
 ) -> Response:
     verb = queue.dead_letters.discard(job_id, actor=caller.as_actor())
     return await _done(request, pages, verb)
@@ -150,7 +145,7 @@ async def _page(request: Request, cursor: str | None, problem: str | None = None
     letters, more = await _letters(queue, registry.get(Cursors), cursor)
     hours = await queue.throughput()
     return QueuePage(
-        kinds=[Kind(row) for row in await queue.status()],
+        kinds=[KindRow(row) for row in await queue.status()],
         throughput=draw([_worked(row) for row in hours], TALL),
         done=_sum(hours),
         failures=_failures(await timeouts(queue.db, now), [row.hour for row in hours]),
@@ -178,7 +173,7 @@ async def _letters(
 
 def _worked(row: HourCount) -> Hour:
     counts = (("processed", row.processed), ("retried", row.retried), ("failed", row.failed))
-    return Hour(row.hour, tuple(Part(kind, count) for kind, count in counts))
+    return Hour(row.hour, tuple(BarPart(kind, count) for kind, count in counts))
 
 
 def _sum(rows: list[HourCount]) -> HourCount:
@@ -196,7 +191,7 @@ def _failures(told: dict[str, Any], hours: list[int]) -> list[Failures]:
     highest = max(counts.values(), default=0)
     shown = []
     for kind, word in CLASSES.items():
-        bars = [Hour(hour, (Part("timeouts", counts.get((hour, kind), 0)),)) for hour in hours]
+        bars = [Hour(hour, (BarPart("timeouts", counts.get((hour, kind), 0)),)) for hour in hours]
         total = told["totals"].get(kind, {"count": 0, "totalDurationMs": 0})
         shown.append(
             Failures(kind, word, total["count"], _average(total), draw(bars, LOW, highest))

@@ -9,7 +9,7 @@ from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import allow_by_id
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock

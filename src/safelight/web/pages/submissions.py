@@ -10,12 +10,13 @@ from starlette.responses import RedirectResponse, Response
 from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, allow
 from safelight.errors import InvalidRequest, SafelightError
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.library import repo as library
+from safelight.library.entry import LibraryFilter
 from safelight.submissions import repo
 from safelight.submissions.lifecycle import Submission, SubmissionState
 from safelight.submissions.recovery.decide import Tempo, staleness
@@ -166,5 +167,5 @@ async def _rows(
 
 async def _uploads(db: Database, organization: str) -> list[str]:
     """The newest names, for the form to suggest."""
-    found = await library.page(db, organization, library.Filters(), None, SUGGESTED)
+    found = await library.page(db, organization, LibraryFilter(), None, SUGGESTED)
     return [upload.name for upload in found[:SUGGESTED]]

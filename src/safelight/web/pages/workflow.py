@@ -14,7 +14,7 @@ from safelight.approvals import repo
 from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals
 from safelight.errors import InvalidRequest, SafelightError
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.states import Phase

@@ -1,5 +1,6 @@
 """The frame around every request: id, one log line, metrics, security headers, body limits, and an
-answer that reaches the client even when it comes before the body has ended.
+answer that reaches the client even when it comes before the body has ended; and how a route gets
+what wiring built, by type, so that a signature says what it needs.
 
 Many clients send their whole body before they read. Answering early and closing shows them a reset
 instead of the answer, so what is left of the body is read and discarded first, up to a limit in
@@ -10,14 +11,22 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, cast
 
 import structlog
+from fastapi import Depends
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from safelight.errors import FileTooLarge
-from safelight.infra.injected import Ids
+from safelight.infra.db import Database
+from safelight.infra.injected import Clock, Ids
 from safelight.infra.logs import redact_query
 from safelight.infra.metrics import Metrics
+from safelight.infra.queue.queue import Queue
+from safelight.settings import Settings
+
+T = TypeVar("T")
 
 DRAIN_BYTES = 64 * 1024 * 1024
 DRAIN_SECONDS = 10.0
@@ -40,6 +49,37 @@ SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+
+
+class Registry:
+    def __init__(self, *things: object) -> None:
+        self._things: dict[type, object] = {}
+        for thing in things:
+            self.add(thing)
+
+    def add(self, thing: object, *, as_type: type | None = None) -> None:
+        self._things[as_type or type(thing)] = thing
+
+    def get(self, kind: type[T]) -> T:
+        try:
+            return cast("T", self._things[kind])
+        except KeyError:
+            raise LookupError(f"wiring.py provides no {kind.__name__}") from None
+
+
+def provided(kind: type) -> Any:
+    """`ingest: Annotated[Ingest, provided(Ingest)]` in a route's signature."""
+
+    async def find(connection: HTTPConnection) -> Any:
+        return connection.app.state.registry.get(kind)
+
+    return Depends(find)
+
+
+DatabaseDep = Annotated[Database, provided(Database)]
+QueueDep = Annotated[Queue, provided(Queue)]
+ClockDep = Annotated[Clock, provided(Clock)]
+SettingsDep = Annotated[Settings, provided(Settings)]
 
 
 class Frame:
