@@ -9,14 +9,21 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from starlette.responses import JSONResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import Access, allow, allow_by_id, open_to_everyone
+from safelight.accounts.guard import (
+    AsMember,
+    AsViewer,
+    MemberById,
+    ViewerById,
+    allow_by_id,
+    open_to_everyone,
+)
 from safelight.errors import NotFound
 from safelight.http.content import Stored, respond
-from safelight.http.frame import provided
-from safelight.http.paging import Cursors, PageRequest, page
+from safelight.http.frame import ClockDep, DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
-from safelight.infra.injected import Clock, iso
+from safelight.infra.injected import iso
 from safelight.objects.store import ObjectStore
 from safelight.submissions import repo
 from safelight.submissions.endings import Endings, UnknownSubmission
@@ -27,16 +34,9 @@ from safelight.submissions.submit import SubmissionRequest, Submit
 
 router = APIRouter(tags=["submissions"])
 
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Member = Annotated[Access, allow(Role.MEMBER)]
-ViewerById = Annotated[Caller, allow_by_id(Role.VIEWER)]
-MemberById = Annotated[Caller, allow_by_id(Role.MEMBER)]
 ApproverById = Annotated[Caller, allow_by_id(Role.APPROVER)]
-Db = Annotated[Database, provided(Database)]
-Time = Annotated[Clock, provided(Clock)]
 TempoDep = Annotated[Tempo, provided(Tempo)]
-CursorsDep = Annotated[Cursors, provided(Cursors)]
-Store = Annotated[ObjectStore, provided(ObjectStore)]
+StoreDep = Annotated[ObjectStore, provided(ObjectStore)]
 
 _ID = re.compile(r"sub_[0-9a-z]{1,40}")
 PUBLIC_CACHE = "public, max-age=300"
@@ -73,7 +73,7 @@ class SubmitBody(BaseModel):
 
 @router.post("/api/v1/submissions", status_code=202, summary="Submit an image for publication")
 async def submit(
-    body: SubmitBody, access: Member, submissions: Annotated[Submit, provided(Submit)]
+    body: SubmitBody, access: AsMember, submissions: Annotated[Submit, provided(Submit)]
 ) -> Response:
     """What is checked and published is the image as it is now, whatever happens to it later."""
     kind, source_id = body.source.named()
@@ -85,9 +85,9 @@ async def submit(
 
 @router.get("/api/v1/submissions", summary="Submissions, newest first")
 async def submissions(
-    access: Viewer,
-    db: Db,
-    clock: Time,
+    access: AsViewer,
+    db: DatabaseDep,
+    clock: ClockDep,
     tempo: TempoDep,
     cursors: CursorsDep,
     wanted: PageRequest,
@@ -110,14 +110,18 @@ async def submissions(
 
 @router.get("/api/v1/submissions/{submission_id}", summary="One submission")
 async def submission(
-    submission_id: str, caller: ViewerById, db: Db, clock: Time, tempo: TempoDep
+    submission_id: str, caller: ViewerById, db: DatabaseDep, clock: ClockDep, tempo: TempoDep
 ) -> dict[str, Any]:
     return await _shown(db, submission_id, caller, clock.now_ms(), tempo)
 
 
 @router.get("/api/v1/submissions/{submission_id}/history", summary="How it came to its state")
 async def history(
-    submission_id: str, caller: ViewerById, db: Db, cursors: CursorsDep, wanted: PageRequest
+    submission_id: str,
+    caller: ViewerById,
+    db: DatabaseDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
 ) -> dict[str, Any]:
     found = await _visible(db, caller, submission_id, Role.VIEWER)
     limit, cursor = wanted
@@ -134,8 +138,8 @@ async def history(
 async def withdraw(
     submission_id: str,
     caller: MemberById,
-    db: Db,
-    clock: Time,
+    db: DatabaseDep,
+    clock: ClockDep,
     tempo: TempoDep,
     endings: Annotated[Endings, provided(Endings)],
 ) -> dict[str, Any]:
@@ -152,7 +156,7 @@ async def withdraw(
     response_class=Response,
 )
 async def preview(
-    submission_id: str, request: Request, caller: ApproverById, db: Db, store: Store
+    submission_id: str, request: Request, caller: ApproverById, db: DatabaseDep, store: StoreDep
 ) -> Response:
     """For approvers, while it awaits their decision; exactly what would be published."""
     found = await _visible(db, caller, submission_id, Role.APPROVER)
@@ -168,7 +172,9 @@ async def preview(
     response_class=Response,
 )
 @router.head("/public/{submission_id}", dependencies=[open_to_everyone], include_in_schema=False)
-async def public(submission_id: str, request: Request, db: Db, store: Store) -> Response:
+async def public(
+    submission_id: str, request: Request, db: DatabaseDep, store: StoreDep
+) -> Response:
     found = await repo.find(db, submission_id) if _ID.fullmatch(submission_id) else None
     if found is None or found.state is not SubmissionState.PUBLISHED:
         raise NotFound

@@ -6,15 +6,13 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
-from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import AsAdmin
 from safelight.classification.labels import label_of
 from safelight.errors import NotReady
-from safelight.http.frame import provided
-from safelight.http.paging import Cursors, PageRequest, page
+from safelight.http.frame import DatabaseDep, SettingsDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
-from safelight.settings import Settings
 from safelight.submissions import repo
 from safelight.submissions.endings import UnknownSubmission
 from safelight.submissions.fingerprints import Fingerprint
@@ -28,8 +26,6 @@ from safelight.submissions.policies.policy import (
 
 router = APIRouter(tags=["submissions"], prefix="/api/organizations/{org}")
 
-Admin = Annotated[Access, allow(Role.ADMIN)]
-Db = Annotated[Database, provided(Database)]
 PoliciesDep = Annotated[Policies, provided(Policies)]
 Threshold = Annotated[float, Field(ge=0, le=1)]
 LabelText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
@@ -68,15 +64,13 @@ class BlockBody(_Camel):
 
 
 @router.get("/submission-policy", summary="What this organization publishes")
-async def policy(
-    access: Admin, db: Db, settings: Annotated[Settings, provided(Settings)]
-) -> dict[str, Any]:
+async def policy(access: AsAdmin, db: DatabaseDep, settings: SettingsDep) -> dict[str, Any]:
     own = await repo.policy_overrides(db, access.organization)
     return show_policy(combined(settings, own), own)
 
 
 @router.put("/submission-policy", summary="Change what this organization publishes")
-async def put_policy(body: PolicyBody, access: Admin, policies: PoliciesDep) -> dict[str, Any]:
+async def put_policy(body: PolicyBody, access: AsAdmin, policies: PoliciesDep) -> dict[str, Any]:
     labels = tuple(sorted({label_of(label) for label in body.blocked_labels}))
     own = PolicyOverrides(body.safety_block, body.safety_review, labels)
     changed = await policies.change(access.organization, own, access.caller.as_actor())
@@ -85,7 +79,7 @@ async def put_policy(body: PolicyBody, access: Admin, policies: PoliciesDep) -> 
 
 @router.get("/blocklist", summary="Pictures that are never published, newest first")
 async def blocklist(
-    access: Admin, db: Db, cursors: Annotated[Cursors, provided(Cursors)], wanted: PageRequest
+    access: AsAdmin, db: DatabaseDep, cursors: CursorsDep, wanted: PageRequest
 ) -> dict[str, Any]:
     limit, cursor = wanted
     purpose = f"blocklist:{access.organization}"
@@ -97,7 +91,9 @@ async def blocklist(
 
 
 @router.post("/blocklist", status_code=201, summary="Never publish this picture")
-async def block(body: BlockBody, access: Admin, db: Db, policies: PoliciesDep) -> dict[str, Any]:
+async def block(
+    body: BlockBody, access: AsAdmin, db: DatabaseDep, policies: PoliciesDep
+) -> dict[str, Any]:
     """A checksum rules out exactly those bytes, a fingerprint whatever looks alike, a submission
     both."""
     checksum = body.checksum
@@ -111,7 +107,7 @@ async def block(body: BlockBody, access: Admin, db: Db, policies: PoliciesDep) -
 
 
 @router.delete("/blocklist/{entry_id}", status_code=204, summary="Allow this picture again")
-async def unblock(entry_id: str, access: Admin, policies: PoliciesDep) -> Response:
+async def unblock(entry_id: str, access: AsAdmin, policies: PoliciesDep) -> Response:
     await policies.unblock(access.organization, entry_id, access.caller.as_actor())
     return Response(status_code=204)
 

@@ -8,8 +8,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import allow_by_id
-from safelight.http.frame import provided
+from safelight.accounts.guard import MemberById, ViewerById
+from safelight.http.frame import DatabaseDep, provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
@@ -19,17 +19,12 @@ from safelight.submissions.findings import Finding, Severity
 from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
 from safelight.submissions.recovery.decide import Staleness, Tempo, staleness
 from safelight.web.publishing import ProgressStep, steps
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.web.rendering import Context, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
 
 STORY = 200  # lines of history; a submission has some ten
 LOOK_AGAIN_MS = 3000  # no message tells that something takes too long
-
-ViewerById = Annotated[Caller, allow_by_id(Role.VIEWER)]
-MemberById = Annotated[Caller, allow_by_id(Role.MEMBER)]
-Rendered = Annotated[Pages, provided(Pages)]
-Db = Annotated[Database, provided(Database)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +47,7 @@ class SubmissionPage(Context):
 
 @router.get("/submit/{submission_id}")
 async def submission_page(
-    submission_id: str, request: Request, caller: ViewerById, pages: Rendered, db: Db
+    submission_id: str, request: Request, caller: ViewerById, pages: PagesDep, db: DatabaseDep
 ) -> Response:
     organization = (await _visible(db, caller, submission_id, Role.VIEWER)).organization
     # The frame around the page shows the organization of the path; here it is the submission's.
@@ -62,7 +57,10 @@ async def submission_page(
 
 @router.post("/submit/{submission_id}/withdraw")
 async def withdraw_by_form(
-    submission_id: str, caller: MemberById, db: Db, endings: Annotated[Endings, provided(Endings)]
+    submission_id: str,
+    caller: MemberById,
+    db: DatabaseDep,
+    endings: Annotated[Endings, provided(Endings)],
 ) -> Response:
     found = await _visible(db, caller, submission_id, Role.MEMBER)
     await endings.withdraw(found, caller.as_actor())

@@ -8,7 +8,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, SafelightError
 from safelight.http.frame import provided
 from safelight.http.paging import Cursors
@@ -21,16 +21,12 @@ from safelight.submissions import repo
 from safelight.submissions.lifecycle import Submission, SubmissionState
 from safelight.submissions.recovery.decide import Tempo, staleness
 from safelight.submissions.submit import SubmissionRequest, Submit
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.web.rendering import Context, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
 
 PER_PAGE, SUGGESTED = 50, 50
 LONGEST_TITLE = 200
-
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Member = Annotated[Access, allow(Role.MEMBER)]
-Rendered = Annotated[Pages, provided(Pages)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +69,8 @@ class Typed:
 @router.get("/app/{org}/submissions")
 async def submissions_page(
     request: Request,
-    access: Viewer,
-    pages: Rendered,
+    access: AsViewer,
+    pages: PagesDep,
     state: Annotated[str, Query(max_length=30)] = "",
     upload: Annotated[str, Query(max_length=1024)] = "",
     cursor: str | None = None,
@@ -90,8 +86,8 @@ async def submissions_page(
 @router.post("/app/{org}/submissions")
 async def submit_by_form(
     request: Request,
-    access: Member,
-    pages: Rendered,
+    access: AsMember,
+    pages: PagesDep,
     submissions: Annotated[Submit, provided(Submit)],
     upload: Annotated[str, Form()] = "",
     title: Annotated[str, Form()] = "",

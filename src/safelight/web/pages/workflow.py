@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import Access, AsApprover, AsViewer
 from safelight.approvals import repo
 from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals
@@ -19,17 +19,14 @@ from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.states import Phase
 from safelight.submissions.lifecycle import SUBJECT
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.web.rendering import Context, Pages, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
 
 PENDING, DECIDED = 50, 30
 LONGEST_REASON = 1000
 
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Approver = Annotated[Access, allow(Role.APPROVER)]
-Rendered = Annotated[Pages, provided(Pages)]
-Workflow = Annotated[Approvals, provided(Approvals)]
+ApprovalsDep = Annotated[Approvals, provided(Approvals)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +58,13 @@ class WorkflowPage(Context):
 
 
 @router.get("/app/{org}/workflow")
-async def workflow_page(request: Request, access: Viewer, pages: Rendered) -> Response:
+async def workflow_page(request: Request, access: AsViewer, pages: PagesDep) -> Response:
     return pages.render(request, await _page(request, access))
 
 
 @router.post("/app/{org}/workflow/{approval_id}/approve")
 async def approve_by_form(
-    approval_id: str, request: Request, access: Approver, pages: Rendered, workflow: Workflow
+    approval_id: str, request: Request, access: AsApprover, pages: PagesDep, workflow: ApprovalsDep
 ) -> Response:
     decision = workflow.approve_request(
         access.organization, approval_id, access.caller.as_actor(), None
@@ -79,9 +76,9 @@ async def approve_by_form(
 async def reject_by_form(
     approval_id: str,
     request: Request,
-    access: Approver,
-    pages: Rendered,
-    workflow: Workflow,
+    access: AsApprover,
+    pages: PagesDep,
+    workflow: ApprovalsDep,
     reason: Annotated[str, Form()] = "",
 ) -> Response:
     decision = _reject(workflow, access, approval_id, reason.strip())
