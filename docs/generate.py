@@ -76,8 +76,8 @@ def _subclasses(kind: type[SafelightError]) -> Iterator[type[SafelightError]]:
 
 LIFECYCLES: dict[str, Mapping[Any, tuple[Any, ...]]] = {
     "Image": images.MACHINE.moves,
-    "Submission": submissions.TRANSITIONS,
-    "Approval": approvals.TRANSITIONS,
+    "Submission": submissions.MACHINE.moves,
+    "Approval": approvals.MACHINE.moves,
 }
 
 

@@ -66,4 +66,4 @@ async def test_what_it_is_not_to_blame_for(
         record = await desk.value(f"inflight:{submission}")
         assert record["error"]["classification"] == kind
         desk.clock.advance(minutes=6)
-        assert await desk.rescue.run() == 1
+        assert await desk.recovery.run() == 1

@@ -25,9 +25,8 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import DeadLetter
 from safelight.infra.queue.queue import Queue
 from safelight.objects.store import ObjectStore
-from safelight.submissions.operator import stuck
-from safelight.submissions.tempo import Tempo
-from safelight.submissions.timeouts import timeouts
+from safelight.submissions.recovery.decide import Tempo
+from safelight.submissions.recovery.recover import stuck, timeouts
 
 router = APIRouter(tags=["operator"])
 
@@ -103,7 +102,8 @@ async def queue_status(
         }
         for row in await queue.status()
     ]
-    return {"queues": queues, "stuck": await stuck(queue.db, clock.now_ms(), tempo)}
+    found = await stuck(queue.db, clock.now_ms(), tempo)
+    return {"queues": queues, "stuck": [row.to_json() for row in found]}
 
 
 @router.get("/api/v1/admin/dead-letters", summary="Everybody's dead letters, latest first")

@@ -209,21 +209,6 @@ async def purge(db: Database, before: int, limit: int) -> int:
 
 
 @read
-async def wanted(db: Database, artifact_ids: Sequence[str]) -> set[str]:
-    """Those of these artifacts that have a row, or whose task may still make one."""
-    rows = await db.fetch(
-        f"""
-        SELECT id FROM artifacts WHERE id = ANY ($1)
-        UNION
-        SELECT artifact_id FROM generation_tasks
-        WHERE artifact_id = ANY ($1) AND status IN {_UNDER_WAY}
-        """,
-        list(artifact_ids),
-    )
-    return {row["id"] for row in rows}
-
-
-@read
 async def is_under_way(db: Database, organization: str, artifact_id: str) -> bool:
     """Whether the artifact is being made."""
     return bool(
@@ -239,6 +224,21 @@ async def is_under_way(db: Database, organization: str, artifact_id: str) -> boo
             artifact_id,
         )
     )
+
+
+@read
+async def wanted(db: Database, artifact_ids: Sequence[str]) -> set[str]:
+    """Those of these artifacts that have a row, or whose task may still make one."""
+    rows = await db.fetch(
+        f"""
+        SELECT id FROM artifacts WHERE id = ANY ($1)
+        UNION
+        SELECT artifact_id FROM generation_tasks
+        WHERE artifact_id = ANY ($1) AND status IN {_UNDER_WAY}
+        """,
+        list(artifact_ids),
+    )
+    return {row["id"] for row in rows}
 
 
 async def _tasks(db: Connection | Database, generation_ids: Sequence[str]) -> dict[str, list[Task]]:

@@ -98,6 +98,23 @@ async def find(db: Database, image_id: str) -> Image | None:
 
 
 @read
+async def is_under_way(db: Database, organization: str, name: str) -> bool:
+    """Whether an image is to become the object of that name."""
+    return bool(
+        await db.fetchval(
+            f"""
+            SELECT EXISTS (
+                SELECT FROM images WHERE organization = $1 AND name = $2
+                  AND status IN {listed(ImageStatus.in_phase(Phase.UNDER_WAY))}
+                  AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = images.id))
+            """,
+            organization,
+            name,
+        )
+    )
+
+
+@read
 async def statuses(db: Database, ids: list[ImageId]) -> dict[ImageId, ImageStatus]:
     rows = await db.fetch("SELECT id, status FROM images WHERE id = ANY($1)", ids)
     return {ImageId(row["id"]): ImageStatus(row["status"]) for row in rows}

@@ -249,6 +249,27 @@ def _present(row: asyncpg.Record) -> Present | None:
     return Present.of(row["etag"], row["content_type"], row["size"], row["metadata"])
 
 
+@read
+async def has_other(
+    db: Database, organization: str, name: str, marker: str, since: int, until: int
+) -> bool:
+    """Whether another upload has had the name, from after one moment up to another."""
+    return bool(
+        await db.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM uploads WHERE organization = $1 AND name = $2
+                  AND idempotency_key <> $3 AND event_time > $4 AND event_time <= $5)
+            """,
+            organization,
+            name,
+            marker,
+            since,
+            until,
+        )
+    )
+
+
 # For the gallery
 
 # One step through the index per label, instead of a walk over all uploads.

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.base import Base
+from safelight.infra.base import Base, Feature
 from safelight.infra.queue.jobs import JobKind
 from safelight.library.deletion import UploadDeletion
 from safelight.library.project import Projection
 from safelight.objects.store import ObjectStore
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
-    """`projection` reacts to what happens to objects; routes ask for `deletion`."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Library(Feature):
+    """`projection` reacts to what happens to objects; `deletion` is also a service."""
 
     projection: Projection
     deletion: UploadDeletion
@@ -23,6 +23,9 @@ def open_library(
 ) -> Library:
     """`runs` is the kind whose jobs new markers enqueue; `telling`: the store is a bucket whose own
     notifications are the events."""
+    deletion = UploadDeletion(store, base.units)
     return Library(
-        Projection(base.units, store, runs, telling=telling), UploadDeletion(store, base.units)
+        services=(deletion,),
+        deletion=deletion,
+        projection=Projection(base.units, store, runs, telling=telling),
     )

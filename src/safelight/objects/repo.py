@@ -126,6 +126,28 @@ async def event(db: Database, event_id: int) -> ObjectEvent | None:
     return ObjectEvent(**{**values, "action": Action(values["action"])})
 
 
+@read
+async def created_other(db: Database, before: ObjectEvent, marker: str, since: int) -> bool:
+    """Whether, among the few thousand events up to this one, its key was created by another upload
+    after that moment."""
+    return bool(
+        await db.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM object_events
+                WHERE id BETWEEN $1 - 5000 AND $1 AND key = $2 AND action = 'created'
+                  AND event_time > $3 AND event_time <= $4
+                  AND metadata ->> 'idempotencyKey' IS DISTINCT FROM $5)
+            """,
+            before.id,
+            before.key,
+            since,
+            before.event_time,
+            marker,
+        )
+    )
+
+
 @write
 async def delivered(connection: Connection, event_id: int, now: int) -> None:
     await connection.execute(

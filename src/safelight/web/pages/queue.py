@@ -16,14 +16,13 @@ from safelight.http.paging import Cursors
 from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue
-from safelight.submissions.failures import FailureClass
-from safelight.submissions.lifecycle import State
-from safelight.submissions.moments import to_ms
-from safelight.submissions.operator import stuck
-from safelight.submissions.tempo import Tempo
-from safelight.submissions.timeouts import timeouts
+from safelight.submissions.lifecycle import SubmissionState
+from safelight.submissions.recovery.decide import Tempo
+from safelight.submissions.recovery.failures import FailureClass
+from safelight.submissions.recovery.records import to_ms
+from safelight.submissions.recovery.recover import StuckSubmission, stuck, timeouts
 from safelight.web.charts import BarPart, Chart, Hour, draw
-from safelight.web.publishing.words import STATES, Look, duration
+from safelight.web.publishing import duration
 from safelight.web.rendering import Context, Pages, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
@@ -70,7 +69,7 @@ class Failures:
 @dataclass(frozen=True, slots=True)
 class Stuck:
     submission_id: str
-    look: Look
+    stage: SubmissionState
     stuck_for: str
     trouble: str
     attempt: int
@@ -204,13 +203,12 @@ def _average(total: dict[str, int]) -> str:
     return duration(total["totalDurationMs"] / 1000 / total["count"]) if total["count"] else ""
 
 
-def _stuck(row: dict[str, Any]) -> Stuck:
-    due, trouble = row["nextRetryAfter"], row["classification"]
+def _stuck(row: StuckSubmission) -> Stuck:
     return Stuck(
-        submission_id=row["submissionId"],
-        look=STATES[State(row["stage"])],
-        stuck_for=duration(row["stuckForMs"] / 1000),
-        trouble=CLASSES[FailureClass(trouble)] if trouble else "",
-        attempt=row["attempt"],
-        next_retry=None if due is None else to_ms(due),
+        submission_id=row.id,
+        stage=row.stage,
+        stuck_for=duration(row.stuck_for_ms / 1000),
+        trouble=CLASSES[row.classification] if row.classification else "",
+        attempt=row.attempt,
+        next_retry=row.next_retry_after,
     )

@@ -17,8 +17,8 @@ from safelight.classification.base import ModelError
 from safelight.errors import SafelightError
 from safelight.sandbox.protocol import Rendition
 from safelight.settings import Settings
-from safelight.submissions.repo import Submission
-from safelight.submissions.rules.rule import Opinion
+from safelight.submissions.findings import Opinion
+from safelight.submissions.lifecycle import Submission
 
 if TYPE_CHECKING:
     import httpx

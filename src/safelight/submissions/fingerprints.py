@@ -1,4 +1,4 @@
-"""How a picture looks, in two prints of 64 bits, and when two look alike."""
+"""How a picture looks, in two prints of 64 bits, and when two look alike. Pure."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,21 +21,21 @@ SAME: Final = Closeness(dhash=3, phash=4)
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Fingerprint:
     """Signed, as the database keeps them."""
 
     dhash: int
     phash: int
 
     @classmethod
-    def of(cls, inspection: Inspection) -> "Look | None":
+    def of(cls, inspection: Inspection) -> "Fingerprint | None":
         if inspection.dhash is None or inspection.phash is None:
             return None
         return cls(_signed(inspection.dhash), _signed(inspection.phash))
 
     @classmethod
-    def parse(cls, text: str) -> "Look":
-        """`fingerprint` as the API writes it: two times 16 hex digits, with a hyphen."""
+    def parse(cls, text: str) -> "Fingerprint":
+        """As the API writes it: two times 16 hex digits, with a hyphen."""
         one, _, other = text.partition("-")
         return cls(_signed(one), _signed(other))
 

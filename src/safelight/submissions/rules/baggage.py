@@ -1,18 +1,17 @@
-"""Nothing hides behind the image's end.
+"""What a file carries besides its picture.
 
 A file that is an image to one program and an archive, a page or a program to another is blocked.
-What cameras put there (a short video, a second picture, padding) is only mentioned: it is not part
-of what is published.
+What cameras put behind the image (a short video, a second picture, padding), and what a file tells
+about its owner, is only mentioned: it is not part of what is published.
 """
 
 import re
 from typing import Final
 
-from safelight.submissions.findings import Finding, Severity
+from safelight.submissions.findings import FileCase, Finding, Rule, Severity
 from safelight.submissions.lifecycle import RejectionCode
-from safelight.submissions.rules.rule import FileCase, Rule
 
-NAME: Final = "trailing_data"
+_TRAILING_DATA_NAME: Final = "trailing_data"
 
 _ANYWHERE: Final = (
     ("a PDF document", re.compile(rb"%PDF-\d")),
@@ -37,13 +36,14 @@ _PADDING: Final = frozenset(b"\0\xff \t\r\n")
 _MAGIC_SAMPLE: Final = 64
 
 
-async def look(case: FileCase) -> list[Finding]:
+async def _trailing_data(case: FileCase) -> list[Finding]:
+    """Nothing hides behind the image's end."""
     end = case.inspection.end
     if end is None or end >= len(case.data):
         return []
     severity, message, what = judge(case.data[end:])
     evidence = {"bytes": len(case.data) - end, "at": end, "what": what}
-    return [Finding(NAME, severity, message, evidence)]
+    return [Finding(_TRAILING_DATA_NAME, severity, message, evidence)]
 
 
 def judge(tail: bytes) -> tuple[Severity, str, str]:
@@ -93,4 +93,25 @@ def harmless(tail: bytes) -> str | None:
     return None
 
 
-RULE: Final = Rule(NAME, RejectionCode.MALFORMED, look)
+TRAILING_DATA: Final = Rule(_TRAILING_DATA_NAME, RejectionCode.MALFORMED, _trailing_data)
+
+
+_PRIVACY_NAME: Final = "privacy"
+
+
+async def _privacy(case: FileCase) -> list[Finding]:
+    """What a file tells about its owner; the published rendition has none of it."""
+    traces = case.inspection.traces
+    found = []
+    if traces.gps:
+        message = "Location removed: the file says where it was taken; what is published does not."
+        found.append(Finding(_PRIVACY_NAME, Severity.INFO, message, {"gps": True}))
+    if traces.exif or traces.xmp:
+        message = "Metadata removed: the file carries notes of its camera or editor; what is "
+        message += "published does not."
+        evidence = {"camera": traces.camera} if traces.camera else {}
+        found.append(Finding(_PRIVACY_NAME, Severity.INFO, message, evidence))
+    return found
+
+
+PRIVACY: Final = Rule(_PRIVACY_NAME, RejectionCode.POLICY, _privacy)
