@@ -21,7 +21,7 @@ from safelight.infra.injected import Clock
 from safelight.ingest.accept import Ingest, OnConflict
 from safelight.ingest.routes import upload as receive
 from safelight.library.deletion import UploadDeletion
-from safelight.library.entry import ENTRY_STATUSES, EntryStatus
+from safelight.library.entry import EntryStatus, entry_status
 from safelight.library.repo import find, was_ever_seen
 from safelight.library.routes import delete as delete_upload
 from safelight.settings import Settings
@@ -84,7 +84,7 @@ def wanted_from(
     status: Annotated[str, Query(max_length=20)] = "",
 ) -> Wanted:
     """A form sends its empty fields too; they ask for nothing."""
-    chosen = next((known for known in ENTRY_STATUSES if known == status), None)
+    chosen = entry_status(status)
     if status and chosen is None:
         raise InvalidRequest("Choose one of the states in the list.")
     return Wanted(q.strip() or None, label or None, chosen)
