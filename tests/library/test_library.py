@@ -107,7 +107,8 @@ async def test_listing_searching_and_paging(api: Api) -> None:
         assert (await api.client.get(LIBRARY, params={"status": status})).status_code == 200
     refused = await api.client.get(LIBRARY, params={"status": RunStatus.DROPPED})
     assert refused.status_code == 422
-    assert refused.json()["error"].endswith("'pending', 'running', 'done' or 'failed'")
+    words = "status: Input should be 'pending', 'running', 'done' or 'failed'."
+    assert refused.json()["error"] == words
 
 
 async def test_deleting(api: Api) -> None:
