@@ -4,7 +4,7 @@ import pytest
 
 from gates import failpoints as gate
 from gates import sql
-from gates.sources import texts_of_tests
+from gates.sources import clean, texts_of_tests
 from points import points_of, sources
 from safelight.infra import db, failpoints
 
@@ -13,32 +13,32 @@ EXCUSED: dict[str, str] = {}
 
 
 def test_every_repo_function_says_whether_it_writes() -> None:
-    assert gate.undeclared(sources()) == []
+    clean(gate.undeclared(sources()))
 
 
 def test_statements_live_in_repos() -> None:
-    assert gate.statements_elsewhere(sources()) == []
+    clean(gate.statements_elsewhere(sources()))
 
 
 def test_reads_read_and_writes_write() -> None:
-    assert gate.mislabelled(sources(), sql.sql_texts()) == []
+    clean(gate.mislabelled(sources(), sql.sql_texts()))
 
 
 def test_every_other_effect_has_a_point_right_before_it() -> None:
-    assert gate.unguarded(sources()) == []
+    clean(gate.unguarded(sources()))
 
 
 def test_every_point_stands_before_an_effect() -> None:
     """One that does not could be taken away, and nobody would notice."""
-    assert gate.aimless(sources()) == []
+    clean(gate.aimless(sources()))
 
 
 def test_names_are_literal_and_unique_and_say_their_feature() -> None:
-    assert gate.ill_named(sources()) == []
+    clean(gate.ill_named(sources()))
 
 
 def test_every_point_is_killed_by_some_test() -> None:
-    assert gate.unkilled(sources(), texts_of_tests(), EXCUSED) == []
+    clean(gate.unkilled(sources(), texts_of_tests(), EXCUSED))
 
 
 def test_a_list_of_points() -> None:

@@ -13,3 +13,8 @@ _ABOUT = ("gates/", "points.py", "test_failpoints.py")
 def texts_of_tests() -> Mapping[str, str]:
     found = {str(path.relative_to(TESTS)): path.read_text() for path in sorted(TESTS.rglob("*.py"))}
     return {name: text for name, text in found.items() if not name.startswith(_ABOUT)}
+
+
+def clean(found: list[str]) -> None:
+    """Nothing was found; otherwise says all of it, one line each."""
+    assert not found, "\n" + "\n".join(found)

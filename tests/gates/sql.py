@@ -77,3 +77,7 @@ def owners_of_tables(text: str) -> dict[str, str]:
     parts = _SECTION.split(text)
     sections = zip(parts[1::2], parts[2::2], strict=True)
     return {table: owner for owner, body in sections for table in _TABLE.findall(uncommented(body))}
+
+
+def made_tables(text: str) -> list[str]:
+    return _TABLE.findall(uncommented(text))
