@@ -6,16 +6,20 @@ theirs by being declared (db.py). Unarmed, each is one look into an empty dict. 
 
     raise     an error nobody expects         exit   the process dies as by kill -9
     enospc    the disk is full                hang   the step never comes back
-    ACTION@N  only the Nth time it is passed
+    pass      nothing                         ACTION@N  only the Nth time it is passed
+
+`arm` gives what was armed: a test waits with it until the point is passed, instead of sleeping
+(`armed = arm("ingest.rename", "hang")`, `await armed.passed()`).
 """
 
 import asyncio
 import errno
 import os
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from functools import partial
 
-ACTIONS = frozenset({"raise", "exit", "enospc", "hang"})
+ACTIONS = frozenset({"raise", "exit", "enospc", "hang", "pass"})
 EXIT_CODE = 86  # tells a test that the death was the one it asked for
 
 
@@ -23,20 +27,46 @@ class FailpointError(RuntimeError):
     """An armed failpoint was reached."""
 
 
-@dataclass
-class _Armed:
-    action: str
-    on_pass: int | None
-    passes: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+class Armed:
+    """A point that does something, and tells whoever waits that it was passed."""
+
+    def __init__(self, name: str, action: str, on_pass: int | None = None) -> None:
+        self.name = name
+        self.action = action
+        self.passes = 0
+        self._on_pass = on_pass
+        self._changed = threading.Condition()
+        self._waiting: list[Callable[[], object]] = []
 
     def due(self) -> bool:
-        with self.lock:
+        with self._changed:
             self.passes += 1
-            return self.on_pass is None or self.passes == self.on_pass
+            waiting, self._waiting = self._waiting, []
+            self._changed.notify_all()
+        for wake in waiting:
+            wake()
+        return self._on_pass is None or self.passes == self._on_pass
+
+    async def passed(self, times: int = 1, seconds: float = 20) -> None:
+        """Returns once it was passed so often, in whichever thread or task."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(seconds):
+            while True:
+                news = asyncio.Event()
+                with self._changed:
+                    if self.passes >= times:
+                        return
+                    self._waiting.append(partial(loop.call_soon_threadsafe, news.set))
+                await news.wait()
+
+    def wait(self, times: int = 1, seconds: float = 20) -> None:
+        """The same for a thread."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self.passes >= times, seconds):
+                raise TimeoutError(f"{self.name} was passed {self.passes} times, not {times}")
 
 
-_armed: dict[str, _Armed] = {}
+_armed: dict[str, Armed] = {}
 DECLARED: set[str] = set()  # of repo functions; grows as their modules are loaded
 
 
@@ -48,11 +78,17 @@ def declare(module: str, name: str) -> str:
     return point
 
 
-def arm(name: str, action: str) -> None:
+def arm(name: str, action: str) -> Armed:
     action, _, nth = action.partition("@")
     if action not in ACTIONS or (nth and not nth.isdigit()):
         raise ValueError(f"Failpoint action {action!r} is not one of {', '.join(sorted(ACTIONS))}.")
-    _armed[name] = _Armed(action, int(nth) if nth else None)
+    armed = _armed[name] = Armed(name, action, int(nth) if nth else None)
+    return armed
+
+
+def observe(name: str) -> Armed:
+    """Arms a point with nothing but its news."""
+    return arm(name, "pass")
 
 
 def disarm(name: str | None = None) -> None:
@@ -90,4 +126,4 @@ def _fire(name: str) -> bool:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if armed.action == "raise":
         raise FailpointError(name)
-    return True
+    return armed.action == "hang"
