@@ -6,6 +6,7 @@ import asyncpg
 import pytest
 
 from conftest import with_database
+from points import points_of
 from safelight.errors import ConfigurationError
 from safelight.infra import failpoints
 from safelight.infra.migrate import Migration, load, migrate
@@ -48,6 +49,26 @@ async def test_a_failure_leaves_a_whole_number_of_migrations(postgres_url: str, 
         await migrate(url, [first, second], "")
     failpoints.disarm()
     assert await migrate(url, [first, second], "") == 1
+
+
+@pytest.mark.parametrize("point", points_of("migrate.functions"))
+async def test_a_failure_leaves_the_functions_as_they_were(postgres_url: str, point: str) -> None:
+    def one(answer: int) -> str:
+        head = "CREATE OR REPLACE FUNCTION one() RETURNS integer LANGUAGE sql AS"
+        return f"{head} $$ SELECT {answer} $$;"
+
+    url = await fresh(postgres_url, point.replace(".", "_"))
+    await migrate(url, [], one(1))
+    failpoints.arm(point, "raise@1")
+    with pytest.raises(failpoints.FailpointError):
+        await migrate(url, [], one(2))
+    connection = await asyncpg.connect(url)
+    try:
+        assert await connection.fetchval("SELECT one()") == 1
+        await migrate(url, [], one(2))
+        assert await connection.fetchval("SELECT one()") == 2
+    finally:
+        await connection.close()
 
 
 async def test_bad_addresses_in_plain_words(postgres_url: str) -> None:
