@@ -5,7 +5,7 @@ import pytest
 from gates import failpoints as gate
 from gates import sql
 from gates.sources import clean, texts_of_tests
-from points import points_of, sources
+from points import all_points, points_of, sources
 from safelight.infra import db, failpoints
 
 # Points no test kills, and why a test there would show nothing.
@@ -53,7 +53,7 @@ def test_a_list_of_points() -> None:
 def test_the_list_is_what_the_code_declares() -> None:
     """The names read from the source are those made at run time."""
     __import__("safelight.wiring")
-    declared = {point.name for point in gate.all_points(sources()) if point.declared}
+    declared = {point.name for point in all_points(sources()) if point.declared}
     assert declared >= failpoints.DECLARED
 
 

@@ -13,7 +13,7 @@ Errors = Iterable[type[SafelightError]]
 
 def ours() -> list[type[SafelightError]]:
     """All of them, from every module of the package."""
-    found = {SafelightError, *subclasses(SafelightError)}
+    found: set[type[SafelightError]] = {SafelightError, *subclasses(SafelightError)}
     return sorted(
         (kind for kind in found if kind.__module__.startswith("safelight.")),
         key=lambda kind: (kind.code, kind.__module__, kind.__name__),
@@ -36,7 +36,14 @@ def undocumented(errors: Errors, page: str) -> list[str]:
 
 def untested(errors: Errors, tests: Texts) -> list[str]:
     """Codes that no test names: not the code, and none of its classes."""
-    words = {word for text in tests.values() for word in _words(parsed(text))}
+    return unnamed(errors, words_of(tests))
+
+
+def words_of(tests: Texts) -> set[str]:
+    return {word for text in tests.values() for word in _words(parsed(text))}
+
+
+def unnamed(errors: Errors, words: set[str]) -> list[str]:
     named: dict[str, bool] = {}
     for kind in errors:
         named[kind.code] = named.get(kind.code, False) or bool({kind.code, kind.__name__} & words)

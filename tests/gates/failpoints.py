@@ -217,8 +217,11 @@ def aimless(texts: Texts) -> list[str]:
         tree = parsed(text)
         known = _Known(tree, file)
         for before, statement in _pairs(tree):
-            name = point_of(before) if before is not None else None
-            if name is None or marks.pop(name, None):
+            name = point_of(before)
+            if name is None:
+                continue
+            if name in marks:
+                del marks[name]
                 continue
             if statement is None or not known.effects_of(_next_step(statement)):
                 found.append(f"{file}:{before.lineno} {name}")
@@ -252,8 +255,10 @@ def _within(tree: ast.Module) -> dict[int, str]:
     def walk(node: ast.AST, name: str) -> None:
         for child in ast.iter_child_nodes(node):
             found[id(child)] = name
-            inner = isinstance(child, Function | ast.ClassDef)
-            walk(child, f"{name}.{child.name}".lstrip(".") if inner else name)
+            if isinstance(child, Function | ast.ClassDef):
+                walk(child, f"{name}.{child.name}".lstrip("."))
+            else:
+                walk(child, name)
 
     walk(tree, "")
     return found

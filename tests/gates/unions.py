@@ -14,10 +14,13 @@ Texts = Mapping[str, str]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def open_ended(texts: Texts, exceptions: Iterable[str] = ()) -> list[str]:
-    """`exceptions` (`file:function`) treat all members but two alike, whatever they are."""
+def open_ended(
+    texts: Texts, exceptions: Iterable[str] = (), unions: list[frozenset[str]] | None = None
+) -> list[str]:
+    """`exceptions` (`file:function`) treat all members but two alike, whatever they are. `unions`
+    are those declared in the texts, unless they are given."""
     found, unneeded = [], set(exceptions)
-    for place, what in _open_ended(texts):
+    for place, what in _open_ended(texts, declared(texts) if unions is None else unions):
         if place in set(exceptions):
             unneeded.discard(place)
         else:
@@ -25,8 +28,7 @@ def open_ended(texts: Texts, exceptions: Iterable[str] = ()) -> list[str]:
     return found + [f"{place} needs no exception" for place in sorted(unneeded)]
 
 
-def _open_ended(texts: Texts) -> Iterator[tuple[str, str]]:
-    unions = declared(texts)
+def _open_ended(texts: Texts, unions: list[frozenset[str]]) -> Iterator[tuple[str, str]]:
     for file, text in texts.items():
         for function in ast.walk(parsed(text)):
             if not isinstance(function, Function):
