@@ -6,7 +6,6 @@ import asyncpg
 import pytest
 
 from conftest import with_database
-from points import points_of
 from safelight.errors import ConfigurationError
 from safelight.infra import failpoints
 from safelight.infra.migrate import Migration, load, migrate
@@ -51,24 +50,52 @@ async def test_a_failure_leaves_a_whole_number_of_migrations(postgres_url: str, 
     assert await migrate(url, [first, second], "") == 1
 
 
-@pytest.mark.parametrize("point", points_of("migrate.functions"))
-async def test_a_failure_leaves_the_functions_as_they_were(postgres_url: str, point: str) -> None:
-    def one(answer: int) -> str:
-        head = "CREATE OR REPLACE FUNCTION one() RETURNS integer LANGUAGE sql AS"
-        return f"{head} $$ SELECT {answer} $$;"
+ANSWER = "CREATE OR REPLACE FUNCTION answer() RETURNS integer LANGUAGE sql AS $$ SELECT {} $$;"
 
-    url = await fresh(postgres_url, point.replace(".", "_"))
-    await migrate(url, [], one(1))
-    failpoints.arm(point, "raise@1")
-    with pytest.raises(failpoints.FailpointError):
-        await migrate(url, [], one(2))
+
+async def answer(url: str) -> int:
     connection = await asyncpg.connect(url)
     try:
-        assert await connection.fetchval("SELECT one()") == 1
-        await migrate(url, [], one(2))
-        assert await connection.fetchval("SELECT one()") == 2
+        found: int = await connection.fetchval("SELECT answer()")
+        return found
     finally:
         await connection.close()
+
+
+async def test_functions_follow_their_text(database_url: str) -> None:
+    await migrate(database_url, functions=ANSWER.format(1), version="0.2.0")
+    assert await answer(database_url) == 1
+    await migrate(database_url, functions=ANSWER.format(2), version="0.2.0")
+    assert await answer(database_url) == 2
+
+
+async def test_an_older_server_leaves_newer_functions_alone(database_url: str) -> None:
+    """During a rolling upgrade a server of the version before may still be started again."""
+    await migrate(database_url, functions=ANSWER.format(2), version="0.10.0")
+    await migrate(database_url, functions=ANSWER.format(1), version="0.9.1")
+    assert await answer(database_url) == 2
+    await migrate(database_url, functions=ANSWER.format(3), version="0.10.1")
+    assert await answer(database_url) == 3
+
+
+async def test_a_changed_signature_is_refused(database_url: str) -> None:
+    await migrate(database_url, functions=ANSWER.format(1), version="0.2.0")
+    changed = ANSWER.format("'one'").replace("integer", "text")
+    with pytest.raises(ConfigurationError, match="new name"):
+        await migrate(database_url, functions=changed, version="0.3.0")
+    assert await answer(database_url) == 1
+
+
+@pytest.mark.parametrize("point", ["migrate.functions", "migrate.functions_record"])
+async def test_functions_are_all_new_or_all_old(database_url: str, point: str) -> None:
+    await migrate(database_url, functions=ANSWER.format(1), version="0.2.0")
+    failpoints.arm(point, "raise")
+    with pytest.raises(failpoints.FailpointError):
+        await migrate(database_url, functions=ANSWER.format(2), version="0.2.0")
+    failpoints.disarm()
+    assert await answer(database_url) == 1
+    await migrate(database_url, functions=ANSWER.format(2), version="0.2.0")
+    assert await answer(database_url) == 2
 
 
 async def test_bad_addresses_in_plain_words(postgres_url: str) -> None:

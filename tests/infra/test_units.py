@@ -1,87 +1,199 @@
-"""Units of work: everything or nothing, history last, news only of what is true."""
+"""Units of work: all or nothing, history last, news only of what committed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 
 import pytest
 
-from infra.queue.crew import Number, a_kind, a_queue, rows
-from points import points_of
-from safelight.infra import activity, failpoints
-from safelight.infra.activity import Units
+from safelight.infra import activity, failpoints, kv
+from safelight.infra.activity import Unit, Units
+from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
-from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import ACTIVITY, Done, Job, LeaseLost, Verdict
-from safelight.testing.hands import Hands
-from safelight.testing.injected import Watch
-from safelight.testing.waiting import News, told_by
-
-KIND = a_kind()
+from safelight.infra.injected import SystemClock
+from safelight.infra.queue import repo
+from safelight.infra.queue.jobs import ACTIVITY, TIMETABLE, TOPIC, Job, JobId, JobKind, LeaseLost
 
 
-async def feed(db: Database, organization: str = "acme") -> list[str]:
-    found = await activity.feed(db, organization, after=0, limit=100, types=None)
-    return [line.type for line in found]
+@dataclass(frozen=True, slots=True)
+class NumberPayload:
+    n: int
 
 
-@pytest.mark.parametrize("point", [*points_of("unit."), "queue.enqueue"])
-async def test_a_failure_anywhere_leaves_nothing(database: Database, point: str) -> None:
-    queue = a_queue(database, [KIND])
-    units = Units(database, queue.bus, Watch())
-
-    async def change() -> None:
-        async with units.open("acme") as unit:
-            unit.tell(Line("thing:1", "changed"))
-            await unit.enqueue(KIND, Number(1), key="1")
-
-    failpoints.arm(point, "raise@1")
-    with told_by(queue.bus, ACTIVITY) as told, told_by(queue.bus, "jobs") as jobs:
-        with pytest.raises(FailpointError):
-            await change()
-        assert (await feed(database), await rows(database)) == ([], [])
-        assert (told.details, jobs.details) == ([], [])
-        await change()
-        assert (told.details, jobs.details) == (["acme"], [KIND.name])
-    assert await feed(database) == ["changed"]
-    assert len(await rows(database)) == 1
+WORK = JobKind("test.unit", payload=NumberPayload)
+HERE, LEASE = "here", timedelta(seconds=60)
 
 
-async def test_a_job_that_is_somebody_elses_writes_nothing(database: Database) -> None:
-    queue = a_queue(database, [KIND])
-    units, news = Units(database, queue.bus, Watch()), News()
+class Office:
+    """Units, and an ear on the bus."""
 
-    async def handle(job: Job[Number]) -> Verdict:
-        async with units.open("acme") as unit:
-            unit.tell(Line("thing:1", "changed"))
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self.bus = Bus(db, "test")
+        self.units = Units(db, self.bus, SystemClock())
+        self.heard: list[tuple[str, str]] = []
+        for topic in (ACTIVITY, TOPIC):
+            self.bus.subscribe(topic, partial(self._hear, topic))
+
+    def _hear(self, topic: str, detail: str) -> None:
+        self.heard.append((topic, detail))
+
+    async def claimed(self, number: int = 1, key: str | None = None) -> Job[NumberPayload]:
+        await repo.enqueue(self.db, WORK, NumberPayload(number), "acme", key=key)
+        [row] = await repo.claim(self.db, [(WORK.name, 1, "")], HERE, "me", LEASE)
+        return Job(JobId(row["id"]), WORK, "acme", row["payload"], row["claim"], row["attempts"])
+
+    async def jobs(self) -> list[tuple[str, int]]:
+        rows = await self.db.fetch("SELECT status, attempts FROM jobs ORDER BY id")
+        return [(row["status"], row["attempts"]) for row in rows]
+
+    async def types(self) -> list[str]:
+        lines = await activity.feed(self.db, "acme", after=0, limit=100, types=None)
+        return [line.type for line in lines]
+
+    async def kept(self) -> object:
+        return await kv.get(self.db, "kept", now=0)
+
+
+@pytest.fixture
+async def office(database: Database) -> AsyncIterator[Office]:
+    made = Office(database)
+    yield made
+    await made.bus.stop()
+
+
+async def write(office: Office, job: Job[NumberPayload] | None = None) -> None:
+    async with office.units.open("acme") as unit:
+        unit.tell(Line("image:1", "first"), Line("image:1", "second"))
+        await kv.put(unit.connection, "kept", 1, now=0)
+        await unit.enqueue(WORK, NumberPayload(2), key="next")
+        if job is not None:
             unit.ends(job)
-        return Done(already=True)
+        assert office.heard == [], "nobody hears of what has not committed"
 
-    hands = Hands(queue, [Handler(KIND, handle)])
-    await queue.enqueue(database, KIND, Number(1), organization="acme")
-    late = await hands.lose(KIND.name)
-    assert late
-    queue.bus.subscribe(ACTIVITY, news.tell)
+
+async def test_everything_commits_together_and_is_told_afterwards(office: Office) -> None:
+    job = await office.claimed()
+    await write(office, job)
+    assert await office.types() == ["first", "second"]
+    assert await office.kept() == 1
+    assert await office.jobs() == [("queued", 0)]
+    assert sorted(office.heard) == [(ACTIVITY, "acme"), (TOPIC, WORK.name)]
+
+
+async def test_a_job_that_is_somebody_elses_takes_everything_back(office: Office) -> None:
+    job = await office.claimed()
+    await office.db.execute("UPDATE jobs SET claim = claim + 1")
     with pytest.raises(LeaseLost):
-        await handle(late)
-    assert (await feed(database), news.details) == ([], [])
-    assert await hands.work() == 1
-    assert (await feed(database), news.details) == (["changed"], ["acme"])
-    assert await rows(database) == []
+        await write(office, job)
+    assert (await office.types(), await office.kept(), office.heard) == ([], None, [])
+    assert await office.jobs() == [("running", 1)]
 
 
-@pytest.mark.parametrize("point", points_of("activity."))
-async def test_a_feed_that_could_not_be_cut_is_cut_next_time(
-    database: Database, point: str
-) -> None:
-    watch = Watch()
-    units = Units(database, a_queue(database).bus, watch)
-    async with units.open("acme") as unit:
-        unit.tell(Line("thing:1", "old"))
-    failpoints.arm(point, "raise@1")
+@pytest.mark.parametrize("point", ["kv.put", "queue.enqueue", "unit.close"])
+async def test_a_failure_anywhere_leaves_nothing(office: Office, point: str) -> None:
+    job = await office.claimed()
+    failpoints.arm(point, "raise")
     with pytest.raises(FailpointError):
-        await activity.cut_feed(database, watch.move(days=1))
-    assert (await activity.bounds(database, "acme"))[0] == 0
-    await activity.cut_feed(database, watch.now_ms())
-    floor, newest = await activity.bounds(database, "acme")
-    assert floor == newest > 0
-    story = await activity.of_subject(database, "acme", "thing:1", after=0, limit=9)
-    assert [line.type for line in story] == ["old"]
+        await write(office, job)
+    failpoints.disarm()
+    assert (await office.types(), await office.kept(), office.heard) == ([], None, [])
+    assert await office.jobs() == [("running", 1)]
+    await write(office, job)
+    assert await office.jobs() == [("queued", 0)]
+
+
+async def test_history_is_the_last_statement(office: Office) -> None:
+    """A unit that has told its history but not closed keeps no other writer waiting."""
+    told = asyncio.Event()
+
+    async def slow() -> None:
+        async with office.units.open("acme") as unit:
+            unit.tell(Line("image:1", "slow"))
+            told.set()
+            await quick
+            await kv.put(unit.connection, "kept", 1, now=0)
+
+    async def hasty() -> None:
+        await told.wait()
+        async with office.units.open("acme") as unit:
+            unit.tell(Line("image:2", "quick"))
+
+    quick = asyncio.create_task(hasty())
+    async with asyncio.timeout(10):
+        await slow()
+    assert await office.types() == ["quick", "slow"]
+
+
+async def test_a_job_put_off_keeps_its_row_and_its_key(office: Office) -> None:
+    job = await office.claimed(key="mine")
+    async with office.units.open("acme") as unit:
+        await unit.put_off(job, 60)
+    assert await office.jobs() == [("delayed", 0)]
+    assert office.heard == [(TOPIC, TIMETABLE)]
+    async with office.units.open("acme") as unit:
+        assert not await unit.enqueue(WORK, NumberPayload(1), key="mine")
+        await unit.run_now(WORK, NumberPayload(1), key="mine")
+    assert await office.jobs() == [("queued", 0)]
+    with pytest.raises(LeaseLost):
+        async with office.units.open("acme") as unit:
+            await unit.put_off(job, 0)
+
+
+async def test_who_lost_a_job_neither_holds_it_nor_puts_it_off(office: Office) -> None:
+    """Taken over and running again elsewhere; or back in the queue, where nobody has it."""
+    job = await office.claimed()
+    for theirs in ("claim = claim + 1", "status = 'queued', owner = NULL, lease_until = NULL"):
+        await office.db.execute(f"UPDATE jobs SET {theirs}")
+        verbs: list[Callable[[Unit], Awaitable[None]]] = [
+            lambda unit: unit.hold(job),
+            lambda unit: unit.put_off(job, 0),
+        ]
+        for verb in verbs:
+            with pytest.raises(LeaseLost):
+                async with office.units.open("acme") as unit:
+                    await verb(unit)
+        await office.db.execute("UPDATE jobs SET claim = $1", job.claim)
+
+
+async def test_a_held_job_cannot_be_taken_over_meanwhile(office: Office) -> None:
+    job = await office.claimed()
+    async with office.units.open("acme") as unit:
+        await unit.hold(job)
+        moved = await office.db.fetchval(
+            "SELECT count(*) FROM (SELECT FROM jobs FOR UPDATE SKIP LOCKED) AS free"
+        )
+        assert moved == 0
+    await office.db.execute("DELETE FROM jobs")
+    with pytest.raises(LeaseLost):
+        async with office.units.open("acme") as unit:
+            await unit.hold(job)
+
+
+async def test_waiting_jobs_are_cancelled_running_ones_are_not(office: Office) -> None:
+    await office.claimed(key="runs")
+    await repo.enqueue(office.db, WORK, NumberPayload(2), "acme", key="waits")
+    async with office.units.open("acme") as unit:
+        assert await unit.cancel(WORK, "waits")
+        assert not await unit.cancel(WORK, "runs")
+    assert await office.jobs() == [("running", 1)]
+
+
+async def test_safelights_own_work_has_no_history(office: Office) -> None:
+    async with office.units.open("") as unit:
+        unit.tell(Line("job:1", "unheard"))
+    assert await office.db.fetchval("SELECT count(*) FROM activity") == 0
+    assert office.heard == []
+
+
+async def test_on_a_connection_of_somebody_else(office: Office) -> None:
+    async with office.db.connection() as connection:
+        async with office.units.on(connection, "acme") as unit:
+            unit.tell(Line("image:1", "stored"))
+        assert office.heard == []
+    office.units.spread(unit)
+    assert (await office.types(), office.heard) == (["stored"], [(ACTIVITY, "acme")])

@@ -26,7 +26,7 @@ from safelight.infra.queue.jobs import (
     Dead,
     Job,
     JobId,
-    Outcome,
+    JobOutcome,
     outcome_of,
 )
 from safelight.infra.queue.ledger import Ledger
@@ -220,7 +220,9 @@ class World(Services):
     ) -> Job[Any]:
         return Job(JobId(job), self.handlers[kind].kind, organization, raw, claim, attempt)
 
-    async def work(self, job: Job[Any], *, crash: str | None = None, lost: bool = False) -> Outcome:
+    async def work(
+        self, job: Job[Any], *, crash: str | None = None, lost: bool = False
+    ) -> JobOutcome:
         """From the claim to the end. `crash` is the failpoint that ends the attempt; `lost`: the
         worker dies before it can write the outcome."""
         before = await self._before(job)
@@ -229,9 +231,9 @@ class World(Services):
             await self._watch(*before)
         return outcome
 
-    async def _attempt(self, job: Job[Any], *, lost: bool) -> Outcome:
+    async def _attempt(self, job: Job[Any], *, lost: bool) -> JobOutcome:
         if job.exhausted:
-            outcome: Outcome = Dead(WORKER_DIED)
+            outcome: JobOutcome = Dead(WORKER_DIED)
         else:
             task = asyncio.ensure_future(self.handlers[job.kind.name].handle(job))
             await asyncio.wait([task])
@@ -251,11 +253,11 @@ class World(Services):
             return next(i.name for i in self.story.images if i.id == job.payload.imageId)
         return str(job.payload.name)
 
-    async def write(self, job: Job[Any], outcome: Outcome) -> None:
+    async def write(self, job: Job[Any], outcome: JobOutcome) -> None:
         """As a worker does; with a ledger of its own, since each stands for another process."""
         ledger = Ledger(self.db, self.queue.dead_letters, self.handlers, self.queue.lease)
-        if ledger.end(job, outcome):
-            await ledger.settle()
+        if ledger.add(job, outcome):
+            await ledger.write_outcomes()
 
     async def think(self, job: Job[Any]) -> Thought | None:
         """Runs a classification until the model has the image; none when it ends before."""
@@ -272,7 +274,7 @@ class World(Services):
         self.story.thoughts.append(thought)
         return thought
 
-    async def conclude(self, thought: Thought, mood: Mood, *, lost: bool = False) -> Outcome:
+    async def conclude(self, thought: Thought, mood: Mood, *, lost: bool = False) -> JobOutcome:
         """The model answers, perhaps long after somebody else took the job."""
         self.story.thoughts.remove(thought)
         thought.gate.set_result(mood)

@@ -20,7 +20,7 @@ from safelight.infra.queue.jobs import (
     Dead,
     Job,
     JobId,
-    Outcome,
+    JobOutcome,
     outcome_of,
 )
 from safelight.infra.queue.ledger import Ledger
@@ -45,7 +45,7 @@ class Hands:
             return Job(JobId(job_id), known, organization, payload, claim, attempt)
         return None
 
-    async def run(self, job: Job[Any]) -> Outcome:
+    async def run(self, job: Job[Any]) -> JobOutcome:
         """Its handler, and what becomes of the job by that; nothing of it is written."""
         if job.exhausted:
             return Dead(WORKER_DIED)
@@ -56,11 +56,11 @@ class Hands:
             task.cancel()
         return outcome_of(job, task, stopping=False)
 
-    async def write(self, job: Job[Any], outcome: Outcome) -> None:
+    async def write(self, job: Job[Any], outcome: JobOutcome) -> None:
         """The end of a job, if it is still ours."""
         ledger = Ledger(self.queue.db, self.queue.dead_letters, self.handlers, self.queue.lease)
-        if ledger.end(job, outcome):
-            await ledger.settle()
+        if ledger.add(job, outcome):
+            await ledger.write_outcomes()
 
     async def work(self, *kinds: str) -> int:
         """Claims, runs and ends what is ready of these kinds (of all, if none is named), and what

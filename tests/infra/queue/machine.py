@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from infra.queue.crew import Number, a_kind
 from safelight.infra.db import Connection, prepare
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Again, Backoff, Failure, Job, JobId
+from safelight.infra.queue.jobs import Backoff, Failure, Job, JobId, PutBack
 from safelight.infra.queue.worker import Opening
 
 ATTEMPTS = 3
@@ -108,7 +108,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.do(queue_repo.renew(self.connection, [job], LEASE))
         else:
             after = 3600.0 if action.endswith("later") else 0.0
-            self.put_back(job, mine, Again(after, None if action == "give back" else FAILURE))
+            self.put_back(job, mine, PutBack(after, None if action == "give back" else FAILURE))
 
     def finish(self, job: Job[Number], mine: bool, *, inside: bool) -> None:
         if inside:
@@ -121,7 +121,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.ended[job.id] += 1
             del self.alive[job.id], self.holder[job.id]
 
-    def put_back(self, job: Job[Number], mine: bool, again: Again) -> None:
+    def put_back(self, job: Job[Number], mine: bool, again: PutBack) -> None:
         accepted = self.do(queue_repo.put_back(self.connection, [(job, again)]))
         assert (job.id in accepted) == mine, "the fence let a zombie put a job back"
         if mine:

@@ -12,7 +12,6 @@ from infra.queue.crew import Number, a_kind, succeed
 from safelight.errors import ConfigurationError, Forbidden
 from safelight.infra.queue.handlers import Handler, matched
 from safelight.infra.queue.jobs import (
-    Again,
     Backoff,
     Dead,
     Done,
@@ -22,6 +21,7 @@ from safelight.infra.queue.jobs import (
     JobKind,
     LeaseLost,
     Lost,
+    PutBack,
     Retry,
     Verdict,
     by_name,
@@ -44,8 +44,8 @@ def job(attempt: int = 1, job_id: int = 1) -> Job[Number]:
         (1, Done(), Done()),
         (1, Done(already=True), Done(already=True)),
         (1, Dead(ERROR), Dead(ERROR)),
-        (1, Retry(ERROR, after=0.25), Again(0.25, ERROR)),
-        (2, Retry(ERROR, after=-3), Again(0.0, ERROR)),
+        (1, Retry(ERROR, after=0.25), PutBack(0.25, ERROR)),
+        (2, Retry(ERROR, after=-3), PutBack(0.0, ERROR)),
         (3, Retry(ERROR, after=0.25), Dead(ERROR)),
         (9, Retry(ERROR), Dead(ERROR)),
     ],
@@ -57,7 +57,7 @@ def test_what_becomes_of_a_job(attempt: int, verdict: Verdict, expected: object)
 @pytest.mark.parametrize("after", [float("nan"), float("-inf"), float("inf"), 1e300])
 def test_no_wait_is_beyond_what_the_database_can_count(after: float) -> None:
     again = outcome(job(), Retry(ERROR, after=after))
-    assert isinstance(again, Again)
+    assert isinstance(again, PutBack)
     assert 0 <= again.after < 1e9
 
 
@@ -82,7 +82,7 @@ def test_a_failure_can_always_be_kept(error: Exception | Failure, failure: Failu
 
 def test_a_handler_that_returns_no_verdict_is_retried() -> None:
     again = outcome(job(), None)
-    assert isinstance(again, Again)
+    assert isinstance(again, PutBack)
     assert again.failure
     assert again.failure.code == "TypeError"
 
@@ -91,7 +91,7 @@ def test_a_handler_that_returns_no_verdict_is_retried() -> None:
 def test_waits_double_up_to_the_cap_with_jitter(attempt: int, job_id: int) -> None:
     patient = a_kind(retry=Backoff(attempts=10_000, first=1.0, cap=300.0))
     again = outcome(Job(JobId(job_id), patient, "", {}, 1, attempt), Retry(ERROR))
-    assert isinstance(again, Again)
+    assert isinstance(again, PutBack)
     longest = min(300, 2 ** (attempt - 1))
     assert longest / 2 <= again.after <= longest
 
@@ -101,9 +101,9 @@ def test_jitter_spreads_neighbours() -> None:
     assert len(waits) > 40
 
 
-def wait_of(job_id: int) -> Again:
+def wait_of(job_id: int) -> PutBack:
     again = outcome(job(1, job_id), Retry(ERROR))
-    assert isinstance(again, Again)
+    assert isinstance(again, PutBack)
     return again
 
 
@@ -120,14 +120,14 @@ async def ran(how: Any) -> "asyncio.Task[Verdict]":
 
 async def test_a_raised_error_is_a_retry_with_its_code() -> None:
     again = outcome_of(job(), await ran(Forbidden("No.")), stopping=False)
-    assert isinstance(again, Again)
+    assert isinstance(again, PutBack)
     assert again.failure == Failure("FORBIDDEN", "No.")
 
 
 async def test_a_cancelled_job_goes_back_without_a_failure() -> None:
     cancelled = await ran(asyncio.CancelledError())
-    assert outcome_of(job(3), cancelled, stopping=True) == Again(0.0, None)
-    assert outcome_of(job(3), cancelled, stopping=False) == Again(1.0, None)
+    assert outcome_of(job(3), cancelled, stopping=True) == PutBack(0.0, None)
+    assert outcome_of(job(3), cancelled, stopping=False) == PutBack(1.0, None)
 
 
 async def test_a_lost_lease_is_nobodys_failure() -> None:

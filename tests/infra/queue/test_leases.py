@@ -24,7 +24,7 @@ from infra.queue.crew import (
 )
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Again, Done, Failure, Job, JobId, Verdict
+from safelight.infra.queue.jobs import Done, Failure, Job, JobId, PutBack, Verdict
 from safelight.infra.queue.ledger import Ledger
 from safelight.infra.queue.worker import Opening
 
@@ -136,10 +136,10 @@ async def claim(db: Database, owner: str) -> list[Job[Number]]:
 
 async def test_a_zombie_changes_nothing(database: Database, zombie: Job[Number]) -> None:
     before = await rows(database)
-    again = Again(0.0, Failure("X", "y"))
+    again = PutBack(0.0, Failure("X", "y"))
     assert await queue_repo.finish(database, [zombie]) == set()
     assert await queue_repo.put_back(database, [(zombie, again)]) == set()
-    assert await queue_repo.put_back(database, [(zombie, Again(0.0, None))]) == set()
+    assert await queue_repo.put_back(database, [(zombie, PutBack(0.0, None))]) == set()
     assert not await database.fetchval("SELECT job_finish($1, $2)", zombie.id, zombie.claim)
     await queue_repo.renew(database, [zombie], timedelta(hours=1))
     async with database.transaction() as connection:

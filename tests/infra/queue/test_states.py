@@ -11,12 +11,12 @@ from safelight.infra.queue import repo
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import (
     MACHINE,
-    Again,
     Backoff,
     Dead,
     Failure,
     Job,
     JobStatus,
+    PutBack,
     Verdict,
 )
 from safelight.testing.hands import Hands
@@ -55,8 +55,8 @@ async def test_every_move_is_made_and_no_other(database: Database) -> None:
     await hands.hurry()  # delayed → queued
     taken = [job for _ in range(6) if (job := await hands.claim(KIND.name))]  # queued → running
     first, second, third, fourth, fifth, _ = taken
-    await hands.write(first, Again(0, None))
-    await hands.write(second, Again(60, NO))
+    await hands.write(first, PutBack(0, None))
+    await hands.write(second, PutBack(60, NO))
     await hands.write(third, Dead(NO))  # running → dead
     async with units.open("a") as unit:
         await unit.put_off(fourth, 0)

@@ -125,7 +125,7 @@ Verdict = Done | Retry | Dead
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class PutBack:
     """Back to the queue after some seconds. Without a failure the attempt is refunded."""
 
     after: float
@@ -137,7 +137,7 @@ class Lost:
     """Somebody else's by now; nothing to write."""
 
 
-Outcome = Done | Again | Dead | Lost
+JobOutcome = Done | PutBack | Dead | Lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +275,7 @@ def by_name(kinds: Iterable[JobKind[Any]]) -> dict[str, JobKind[Any]]:
     return found
 
 
-def outcome(job: Job[Any], verdict: object) -> Outcome:
+def outcome(job: Job[Any], verdict: object) -> JobOutcome:
     """What becomes of the job. A retry beyond the budget is a death."""
     if isinstance(verdict, Done | Dead):
         return verdict
@@ -286,14 +286,14 @@ def outcome(job: Job[Any], verdict: object) -> Outcome:
     wait = verdict.after
     if wait is None:
         wait = job.kind.retry.wait(job.attempt, _jitter(job.id, job.attempt))
-    return Again(min(wait, _LONGEST_WAIT) if wait > 0 else 0.0, Failure.of(verdict.error))
+    return PutBack(min(wait, _LONGEST_WAIT) if wait > 0 else 0.0, Failure.of(verdict.error))
 
 
-def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -> Outcome:
+def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -> JobOutcome:
     """A cancelled job goes back unharmed, at once when the worker stops; otherwise after a pause,
     so that a handler which cancels itself does not spin."""
     if ran.cancelled():
-        return Again(0.0 if stopping else _PAUSE_AFTER_STRAY_CANCEL, None)
+        return PutBack(0.0 if stopping else _PAUSE_AFTER_STRAY_CANCEL, None)
     error = ran.exception()
     if error is None:
         return outcome(job, ran.result())

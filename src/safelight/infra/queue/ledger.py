@@ -16,7 +16,7 @@ from safelight.infra.db import AWAY, Database
 from safelight.infra.queue import repo
 from safelight.infra.queue.dead_letters import DeadLetters
 from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import Again, Dead, Done, Failure, Job, JobId, Lost, Outcome
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, JobOutcome, Lost, PutBack
 
 log = structlog.get_logger()
 
@@ -35,7 +35,7 @@ class Ledger:
         self._lease = lease
         self._held: dict[JobId, Job[Any]] = {}
         self._done: list[Job[Any]] = []
-        self._again: list[tuple[Job[Any], Again]] = []
+        self._again: list[tuple[Job[Any], PutBack]] = []
         self._dead: list[tuple[Job[Any], Failure]] = []
         self._counts: Counter[str] = Counter()
 
@@ -43,9 +43,9 @@ class Ledger:
         """From now on its lease is renewed, until its end is written."""
         self._held[job.id] = job
 
-    def end(self, job: Job[Any], outcome: Outcome) -> bool:
+    def add(self, job: Job[Any], outcome: JobOutcome) -> bool:
         """Takes an outcome in; whether there is something to write."""
-        if isinstance(outcome, Again):
+        if isinstance(outcome, PutBack):
             self._again.append((job, outcome))
         elif isinstance(outcome, Dead):
             self._dead.append((job, Failure.of(outcome.error)))
@@ -65,7 +65,7 @@ class Ledger:
             self._done.append(job)
         return not done.already
 
-    async def settle(self) -> None:
+    async def write_outcomes(self) -> None:
         """Writes every outcome that is here. Raises if the database is away; then call again."""
         while self._done:
             finished = list(self._done)
@@ -121,7 +121,7 @@ class Ledger:
             log.error("job.dead", job=job.id, kind=job.kind.name, **failure.to_json())
         self._written(job, {job.id} if buried else set(), "failed")
 
-    def _put_back(self, job: Job[Any], again: Again, accepted: set[int]) -> None:
+    def _put_back(self, job: Job[Any], again: PutBack, accepted: set[int]) -> None:
         if again.failure is None:
             self._held.pop(job.id, None)
             return

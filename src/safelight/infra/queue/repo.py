@@ -10,12 +10,12 @@ import asyncpg
 
 from safelight.infra.db import Connection, Database, read, write
 from safelight.infra.queue.jobs import (
-    Again,
     Failure,
     HourCount,
     Job,
     JobKind,
     KindStatus,
+    PutBack,
     Schedule,
 )
 
@@ -105,7 +105,7 @@ async def hold(db: Connection, job: Job[Any]) -> bool:
 
 
 @write
-async def put_back(db: Db, jobs: Sequence[tuple[Job[Any], Again]]) -> set[int]:
+async def put_back(db: Db, jobs: Sequence[tuple[Job[Any], PutBack]]) -> set[int]:
     """Queues jobs again; returns those that were still ours."""
     rows = await db.fetch(
         "SELECT job_put_back($1, $2, $3, $4, $5) AS id",

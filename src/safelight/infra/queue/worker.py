@@ -1,6 +1,6 @@
 """The worker: claims jobs in batches, runs them as tasks, and sees to it that their end is written.
 
-One loop does the writing (settle, tend, claim), so there is one place to supervise: whatever goes
+One loop does the writing (outcomes, tend, claim), so there is one place to supervise: whatever goes
 wrong there is logged and tried again.
 
 Guarantees
@@ -32,11 +32,11 @@ from safelight.infra.queue.jobs import (
     TIMETABLE,
     TOPIC,
     WORKER_DIED,
-    Again,
     Dead,
     Job,
     JobId,
-    Outcome,
+    JobOutcome,
+    PutBack,
     Schedule,
     Verdict,
     outcome_of,
@@ -102,7 +102,7 @@ class Worker:
         """Takes nothing new, waits for what runs, then gives back the rest."""
         self._stopping = True
         for job in [job for jobs in self._waiting.values() for job in jobs]:
-            self._end(job, Again(0.0, None))
+            self._end(job, PutBack(0.0, None))
         self._waiting.clear()
         if self._running:
             await asyncio.wait(self._running, timeout=limit)
@@ -136,7 +136,7 @@ class Worker:
             await self._leave()
 
     async def _turn(self) -> None:
-        await self._ledger.settle()
+        await self._ledger.write_outcomes()
         if time.monotonic() >= self._due:
             await self._tend()
         if not self._stopping and (openings := self._slots.openings()):
@@ -203,7 +203,7 @@ class Worker:
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._cancel_running()
-                await self._ledger.settle()
+                await self._ledger.write_outcomes()
                 await repo.give_back(self._db, self._queue.owner)
                 self._queue.bus.announce(TOPIC, TIMETABLE)
                 await self._ledger.count()
@@ -237,7 +237,7 @@ class Worker:
         """Takes in a job that is leased to us; it runs as soon as its kind has a slot."""
         self._ledger.hold(job)
         if self._stopping:
-            self._end(job, Again(0.0, None))
+            self._end(job, PutBack(0.0, None))
         elif job.exhausted:
             self._end(job, Dead(WORKER_DIED))
         elif self._slots.take(job.kind.name):
@@ -262,12 +262,12 @@ class Worker:
         if self._slots.wants(kind):
             self._news.set()
 
-    def _end(self, job: Job[Any], outcome: Outcome) -> None:
-        if not self._ledger.end(job, outcome):
+    def _end(self, job: Job[Any], outcome: JobOutcome) -> None:
+        if not self._ledger.add(job, outcome):
             return
-        if isinstance(outcome, Again) and outcome.after > 0:
+        if isinstance(outcome, PutBack) and outcome.after > 0:
             self._due = min(self._due, time.monotonic() + outcome.after)
-        elif isinstance(outcome, Again):
+        elif isinstance(outcome, PutBack):
             self._slots.want([job.kind.name])
         self._news.set()
 
