@@ -61,6 +61,7 @@ MARKS = {
     "postgres.set_password": "nobody knows the new password yet",
     "queue.run": "a worker dies with a job in its hands",
     "sandbox.run": "a child is about to be given untrusted bytes",
+    "ingest.open": "a file is about to be made; nothing is there yet",
     "ingest.recorded": "the upload is recorded and nobody was told",
     "submissions.tier1": "a run dies between two states",
     "submissions.tier2": "a run dies between two states",
@@ -95,6 +96,9 @@ UNGUARDED = {
     ),
     "infra/postgres/server.py:EmbeddedPostgres.stop self._directory.url.unlink": (
         "an address without a server is known for what it is"
+    ),
+    "library/deletion.py:UploadDeletion.request self._store.delete_with": (
+        "the store's steps have theirs, and so has library.delete, which it ends with"
     ),
 }
 # A point's first word, where it is not a part of the file's path.

@@ -21,7 +21,7 @@ class Overdue(AssertionError):
     """It did not become true in time."""
 
 
-class News:
+class Signal:
     """Wakes whoever waits for it; many at once are one."""
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class News:
 
 
 @contextmanager
-def told_by(bus: Bus, topic: str) -> Iterator[News]:
+def told_by(bus: Bus, topic: str) -> Iterator[Signal]:
     """What the bus announces under a topic, from now on."""
-    news = News()
+    news = Signal()
     stop = bus.subscribe(topic, news.tell, resync=news.tell)
     try:
         yield news
@@ -54,7 +54,7 @@ async def until(
     check: Callable[[], Any],
     seconds: float = _PATIENCE,
     *,
-    news: News | None = None,
+    news: Signal | None = None,
     every: float = _BETWEEN_LOOKS,
 ) -> Any:
     """Returns what `check` (which may be async) gives as soon as it is true. With `news` it looks
