@@ -74,7 +74,8 @@ def errors_page() -> str:
 
 def _errors() -> Iterator[type[SafelightError]]:
     """All of them; a base that says nothing beyond its parent is met through its children."""
-    for kind in (SafelightError, *_below(SafelightError)):
+    kinds: list[type[SafelightError]] = [SafelightError, *_below(SafelightError)]
+    for kind in kinds:
         if kind.__module__.startswith("safelight."):
             yield kind
 
@@ -139,7 +140,7 @@ def _drawing(machine: Machine[Any]) -> list[str]:
 def schema_page(url: str) -> str:
     """The tables, indexes and functions of a migrated database, without what differs from one
     server to the next."""
-    program = find_binaries().folder / "pg_dump"
+    program = str(find_binaries().folder / "pg_dump")
     command = [program, "--schema-only", "--no-owner", "--no-privileges", "--no-comments", url]
     done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
     lines = [line.rstrip() for line in done.stdout.splitlines() if not _is_noise(line)]

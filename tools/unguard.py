@@ -46,10 +46,9 @@ def _without_points(text: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.AsyncFunctionDef) and "write" in decorators(node):
             [mark] = [d for d in node.decorator_list if ast.unparse(d).endswith("write")]
             yield node.name, _without_lines(text, mark.lineno, mark.lineno)
-    for node in ast.walk(parsed(text)):
-        statement = isinstance(node, ast.Expr) and node
-        if statement and failpoints.point_of(statement):
-            yield str(failpoints.point_of(statement)), _blank(text, statement)
+    for inner in ast.walk(parsed(text)):
+        if isinstance(inner, ast.Expr) and (name := failpoints.point_of(inner)):
+            yield name, _blank(text, inner)
 
 
 def _news(before: set[str], after: set[str]) -> set[str]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from gates import sql
-from points import parsed
+from points import decorators, parsed
 
 # Sections that hold a table of somebody else's.
 _MOVED = {"kv": "kv"}
@@ -143,3 +143,35 @@ def history_by_hand(texts: Mapping[str, str]) -> list[str]:
             if function == "activity.append":
                 found.append(f"{file}:{node.lineno} appends history")
     return found
+
+
+def foreign_writes(texts: Mapping[str, str], exceptions: Iterable[str]) -> list[str]:
+    """Calls of another feature's writes, as `file repo.function`: a feature changes its own rows, and
+    asks the services of others. The infra's (values, jobs) are everybody's."""
+    writes = {
+        f"safelight.{file.removesuffix('.py').replace('/', '.')}.{node.name}"
+        for file, text in texts.items()
+        if file.endswith("repo.py") and not file.startswith("infra/")
+        for node in parsed(text).body
+        if isinstance(node, ast.AsyncFunctionDef) and "write" in decorators(node)
+    }
+    found = set()
+    for file, text in texts.items():
+        means = _imported(parsed(text))
+        for node in ast.walk(parsed(text)):
+            name = ast.unparse(node) if isinstance(node, ast.Attribute | ast.Name) else ""
+            first, dot, rest = name.partition(".")
+            whole = means.get(first, first) + dot + rest
+            if whole in writes and whole.split(".")[1] != file.partition("/")[0]:
+                found.add(f"{file} {whole.removeprefix('safelight.')}")
+    unneeded = [f"{name} needs no exception" for name in exceptions if name not in found]
+    return sorted(found - set(exceptions)) + unneeded
+
+
+def _imported(tree: ast.Module) -> dict[str, str]:
+    return {
+        alias.asname or alias.name: f"{node.module}.{alias.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    }
