@@ -65,7 +65,7 @@ def _disarmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     arm = failpoints.arm
 
     def arm_what_there_is(name: str, action: str) -> failpoints.Armed:
-        assert name in known_points() or name.startswith("test_"), f"there is no failpoint {name}"
+        assert name in known_points() or name.startswith("test"), f"there is no failpoint {name}"
         return arm(name, action)
 
     monkeypatch.setattr(failpoints, "arm", arm_what_there_is)

@@ -62,6 +62,38 @@ async def test_a_point_tells_when_it_is_passed() -> None:
         await observed.passed(3, seconds=0.01)
 
 
+async def test_a_step_is_held_until_it_is_let_go() -> None:
+    armed = failpoints.arm("queue.run", "hold@1")
+    done: list[str] = []
+
+    async def step() -> None:
+        await failpoints.reach("queue.run")
+        done.append("first")
+
+    held = asyncio.create_task(step())
+    await armed.passed()
+    await failpoints.reach("queue.run")  # only the first is held
+    thread_armed = failpoints.arm("kv.put", "hold")
+    thread = threading.Thread(target=failpoints.hit, args=["kv.put"])
+    thread.start()
+    await asyncio.to_thread(thread_armed.wait)
+    done.append("second")
+    failpoints.disarm()
+    await held
+    await asyncio.to_thread(thread.join)
+    assert done == ["second", "first"]
+
+
+async def test_what_hangs_is_never_let_go() -> None:
+    armed = failpoints.arm("queue.run", "hang")
+    hung = asyncio.create_task(failpoints.reach("queue.run"))
+    await armed.passed()
+    failpoints.disarm()
+    done, _ = await asyncio.wait([hung], timeout=0.05)
+    assert not done
+    hung.cancel()
+
+
 async def test_one_feature_stands_on_a_base(database_url: str, tmp_path: Path) -> None:
     watch = Watch()
     settings = load({"data_dir": tmp_path})

@@ -6,7 +6,8 @@ theirs by being declared (db.py). Unarmed, each is one look into an empty dict. 
 
     raise     an error nobody expects         exit   the process dies as by kill -9
     enospc    the disk is full                hang   the step never comes back
-    pass      nothing                         ACTION@N  only the Nth time it is passed
+    pass      nothing                         hold   the step waits until it is disarmed
+    ACTION@N  only the Nth time it is passed
 
 `arm` gives what was armed: a test waits with it until the point is passed, instead of sleeping
 (`armed = arm("ingest.rename", "hang")`, `await armed.passed()`).
@@ -17,9 +18,10 @@ import errno
 import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
-ACTIONS = frozenset({"raise", "exit", "enospc", "hang", "pass"})
+ACTIONS = frozenset({"raise", "exit", "enospc", "hang", "hold", "pass"})
 EXIT_CODE = 86  # tells a test that the death was the one it asked for
 
 
@@ -35,35 +37,57 @@ class Armed:
         self.action = action
         self.passes = 0
         self._on_pass = on_pass
+        self._released = False
         self._changed = threading.Condition()
         self._waiting: list[Callable[[], object]] = []
 
     def due(self) -> bool:
         with self._changed:
             self.passes += 1
-            waiting, self._waiting = self._waiting, []
-            self._changed.notify_all()
-        for wake in waiting:
-            wake()
-        return self._on_pass is None or self.passes == self._on_pass
+            due = self._on_pass in {None, self.passes}
+        self._tell()
+        return due
+
+    def release(self) -> None:
+        """Those who are held go on; those who hang never do."""
+        self._released = self.action == "hold"
+        self._tell()
 
     async def passed(self, times: int = 1, seconds: float = 20) -> None:
         """Returns once it was passed so often, in whichever thread or task."""
-        loop = asyncio.get_running_loop()
         async with asyncio.timeout(seconds):
-            while True:
-                news = asyncio.Event()
-                with self._changed:
-                    if self.passes >= times:
-                        return
-                    self._waiting.append(partial(loop.call_soon_threadsafe, news.set))
-                await news.wait()
+            await self._until(lambda: self.passes >= times)
 
     def wait(self, times: int = 1, seconds: float = 20) -> None:
         """The same for a thread."""
         with self._changed:
             if not self._changed.wait_for(lambda: self.passes >= times, seconds):
                 raise TimeoutError(f"{self.name} was passed {self.passes} times, not {times}")
+
+    async def stay(self) -> None:
+        await self._until(lambda: self._released)
+
+    def stay_in_thread(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._released)
+
+    async def _until(self, true: Callable[[], bool]) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            news = asyncio.Event()
+            with self._changed:
+                if true():
+                    return
+                self._waiting.append(partial(loop.call_soon_threadsafe, news.set))
+            await news.wait()
+
+    def _tell(self) -> None:
+        with self._changed:
+            waiting, self._waiting = self._waiting, []
+            self._changed.notify_all()
+        for wake in waiting:
+            with suppress(RuntimeError):  # its loop is over
+                wake()
 
 
 _armed: dict[str, Armed] = {}
@@ -93,10 +117,9 @@ def observe(name: str) -> Armed:
 
 def disarm(name: str | None = None) -> None:
     """Disarms one point, or all of them."""
-    if name is None:
-        _armed.clear()
-    else:
-        _armed.pop(name, None)
+    for each in list(_armed) if name is None else [name]:
+        if armed := _armed.pop(each, None):
+            armed.release()
 
 
 def arm_all(specification: str) -> None:
@@ -106,24 +129,24 @@ def arm_all(specification: str) -> None:
 
 
 def hit(name: str) -> None:
-    if _armed and _fire(name):
-        threading.Event().wait()
+    if _armed and (armed := _fire(name)):
+        armed.stay_in_thread()
 
 
 async def reach(name: str) -> None:
-    if _armed and _fire(name):
-        await asyncio.Event().wait()
+    if _armed and (armed := _fire(name)):
+        await armed.stay()
 
 
-def _fire(name: str) -> bool:
-    """Acts on an armed point; true when the caller is to hang in its own way."""
+def _fire(name: str) -> Armed | None:
+    """Acts on an armed point; gives it when the caller is to stay there, in its own way."""
     armed = _armed.get(name)
     if armed is None or not armed.due():
-        return False
+        return None
     if armed.action == "exit":
         os._exit(EXIT_CODE)
     if armed.action == "enospc":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     if armed.action == "raise":
         raise FailpointError(name)
-    return armed.action == "hang"
+    return armed if armed.action in {"hang", "hold"} else None
