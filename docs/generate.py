@@ -5,6 +5,7 @@
 
 import asyncio
 import importlib
+import logging
 import pkgutil
 import re
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import structlog
 from pydantic import SecretStr
 from pydantic_core import PydanticUndefined
 
@@ -175,6 +177,7 @@ PAGES = {
 
 
 def main() -> int:
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     load_everything()
     stale = []
     for name, render in PAGES.items():
