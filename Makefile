@@ -18,12 +18,13 @@ test: $(VENV)/.dev ## Run every test, browser included
 	@$(BIN)/python tests/browser/chromium.py
 	$(BIN)/python -m pytest -n $${PYTEST_WORKERS:-3} --dist worksteal -q
 
-check: $(VENV)/.dev ## Lint, format, types, import rules, fresh generated docs
+check: $(VENV)/.dev ## Lint, format, types, import rules, fresh generated docs, guards that are missed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python tools/unguard.py
 
 format: $(VENV)/.dev ## Format and sort imports
 	$(BIN)/ruff check --fix .

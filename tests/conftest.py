@@ -7,11 +7,13 @@ import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import asyncpg
 import pytest
 
+from points import all_points, sources
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.migrate import migrate
@@ -58,9 +60,22 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 
 
 @pytest.fixture(autouse=True)
-def _disarmed() -> Iterator[None]:
+def _disarmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No point stays armed; and one that is not there any more is not armed in vain."""
+    arm = failpoints.arm
+
+    def arm_what_there_is(name: str, action: str) -> failpoints.Armed:
+        assert name in known_points() or name.startswith("test"), f"there is no failpoint {name}"
+        return arm(name, action)
+
+    monkeypatch.setattr(failpoints, "arm", arm_what_there_is)
     yield
     failpoints.disarm()
+
+
+@cache
+def known_points() -> frozenset[str]:
+    return frozenset(point.name for point in all_points(sources()))
 
 
 async def _clone(url: str, name: str) -> None:

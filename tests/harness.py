@@ -8,8 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +17,11 @@ from typing import Any
 import httpx
 from PIL import Image
 
+from safelight.testing import waiting
+
 TOKEN = "slt_" + "t" * 40
 READY = "Safelight is running at "
+eventually = waiting.eventually  # whoever starts servers waits for them
 
 
 @dataclass
@@ -120,16 +122,6 @@ def running(data_dir: Path, *options: str, **environment: str) -> Iterator[Serve
     finally:
         if server.process.poll() is None:
             server.stop()
-
-
-def eventually(check: Callable[[], Any], seconds: float = 20, *, every: float = 0.05) -> Any:
-    """Waits until `check` gives something true; its last answer is the failure's message."""
-    end = time.monotonic() + seconds
-    while not (answer := check()):
-        if time.monotonic() > end:
-            raise AssertionError(f"still {answer!r} after {seconds} s")
-        time.sleep(every)
-    return answer
 
 
 def picture(kind: str = "JPEG", size: tuple[int, int] = (64, 48), colour: str = "orange") -> bytes:

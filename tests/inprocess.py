@@ -19,6 +19,7 @@ from safelight.infra.activity import Units
 from safelight.infra.db import Database
 from safelight.infra.injected import Ids
 from safelight.settings import load
+from safelight.testing.waiting import until
 from safelight.wiring import open_services
 
 
@@ -57,8 +58,7 @@ async def application(
             server = uvicorn.Server(config)
             server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]  # older releases
             serving = asyncio.create_task(server._serve([listener]))
-            while not server.started:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.started)
             try:
                 yield Application(registry, url)
             finally:

@@ -1,142 +1,89 @@
-"""Every step of a write path has a failpoint right before it."""
-
-import ast
-from collections.abc import Iterator
-from pathlib import Path
+"""Every step of a write path has a failpoint, and every failpoint is a place where a test has died."""
 
 import pytest
 
-import safelight
-from safelight.infra import failpoints
+from gates import failpoints as gate
+from gates import sql
+from gates.sources import clean, texts_of_tests
+from points import all_points, points_of, sources
+from safelight.infra import db, failpoints
 
-ROOT = Path(safelight.__file__).parent
-# What changes the world outside this process's memory. Reading, closing and locking do not.
-EFFECTS = {
-    "os.fsync", "os.rename", "os.replace", "os.link", "os.unlink", "os.write", "os.writev",
-    "os.truncate", "os.ftruncate", "os.sendfile", "os.copy_file_range", "shutil.copyfileobj",
-    "shutil.move", "shutil.rmtree",
-}  # fmt: skip
-METHODS = {"unlink", "rename", "replace", "write_bytes", "write_text", "hardlink_to", "symlink_to"}
-# Features are held to it whole; infra where it writes on behalf of one.
-FOLDERS = [
-    folder
-    for folder in ("ingest", "objects", "library", "classification", "generations", "submissions")
-    if (ROOT / folder).is_dir()
-]
-POINTS = {"hit", "reach"}
-# One effect under a name of its own: calling it is the step.
-WRAPPERS = {"sync_directory", "_write_all"}
+# Points no test kills, and why a test there would show nothing.
+EXCUSED: dict[str, str] = {}
 
 
-def statements(tree: ast.AST) -> Iterator[tuple[ast.stmt, ast.stmt | None]]:
-    """Each simple statement with the one before it in its block."""
-    for node in ast.walk(tree):
-        for name in ("body", "orelse", "finalbody"):
-            block = getattr(node, name, None)
-            if isinstance(block, list):
-                for before, statement in zip([None, *block], block, strict=False):
-                    yield statement, before
+def test_every_repo_function_says_whether_it_writes() -> None:
+    clean(gate.undeclared(sources()))
 
 
-def calls(statement: ast.stmt) -> Iterator[str]:
-    """Names called directly in this statement, not in blocks below it."""
-    inner = {
-        id(node)
-        for child in ast.iter_child_nodes(statement)
-        if isinstance(child, ast.stmt)
-        for node in ast.walk(child)
-    }
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Call) and id(node) not in inner and not is_text_replace(node):
-            yield ast.unparse(node.func)
+def test_statements_live_in_repos() -> None:
+    clean(gate.statements_elsewhere(sources()))
 
 
-def is_text_replace(call: ast.Call) -> bool:
-    """`str.replace(a, b)` and `datetime.replace(hour=0)`, unlike `Path.replace(target)`, change
-    nothing outside."""
-    if not isinstance(call.func, ast.Attribute) or call.func.attr != "replace":
-        return False
-    return len(call.args) != 1 or bool(call.keywords)
+def test_reads_read_and_writes_write() -> None:
+    clean(gate.mislabelled(sources(), sql.sql_texts()))
 
 
-def is_effect(call: str, writes: set[str]) -> bool:
-    owner, _, method = call.rpartition(".")
-    if call in EFFECTS or call in writes or call in WRAPPERS:
-        return True
-    return method in METHODS and owner not in {"", "re", "text"} and "name" not in owner
+def test_every_other_effect_has_a_point_right_before_it() -> None:
+    clean(gate.unguarded(sources()))
 
 
-def repo_writes(folder: str) -> set[str]:
-    """`repo.f` for every function of the feature's repo whose SQL changes rows."""
-    names = set()
-    for path in (ROOT / folder).glob("repo.py"):
-        module = ast.parse(path.read_text())
-        constants = {
-            target.id: ast.unparse(node.value)
-            for node in module.body
-            if isinstance(node, ast.Assign)
-            for target in node.targets
-            if isinstance(target, ast.Name)
-        }
-        for node in module.body:
-            if isinstance(node, ast.AsyncFunctionDef):
-                text = ast.unparse(node) + "".join(
-                    constants.get(n.id, "") for n in ast.walk(node) if isinstance(n, ast.Name)
-                )
-                if any(word in text for word in ("INSERT ", "UPDATE ", "DELETE ", "job_enqueue(")):
-                    names.add(f"repo.{node.name}")
-    return names
+def test_every_point_stands_before_an_effect() -> None:
+    """One that does not could be taken away, and nobody would notice."""
+    clean(gate.aimless(sources()))
 
 
-def unguarded(path: Path, writes: set[str]) -> list[str]:
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name in WRAPPERS:
-            node.body = [ast.Pass()]
-    missing = []
-    for statement, before in statements(tree):
-        if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            continue
-        if any(is_effect(call, writes) for call in calls(statement)):
-            guarded = before is not None and POINTS & set(calls(before))
-            if not guarded:
-                missing.append(f"{path.relative_to(ROOT)}:{statement.lineno}")
-    return missing
+def test_names_are_literal_and_unique_and_say_their_feature() -> None:
+    clean(gate.ill_named(sources()))
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
-def test_every_step_has_a_failpoint(folder: str) -> None:
-    writes = repo_writes(folder)
-    files = [path for path in (ROOT / folder).rglob("*.py") if path.name != "repo.py"]
-    assert [place for path in files for place in unguarded(path, writes)] == []
+def test_every_point_is_killed_by_some_test() -> None:
+    clean(gate.unkilled(sources(), texts_of_tests(), EXCUSED))
 
 
-def all_points() -> list[str]:
-    names = []
-    for path in ROOT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) in POINTS and node.args:
-                argument = node.args[0]
-                assert isinstance(argument, ast.Constant), (
-                    f"{path}: a failpoint's name is a literal"
-                )
-                names.append(str(argument.value))
-    return names
+def test_a_list_of_points() -> None:
+    assert "queue.enqueue" in points_of("queue.")
+    assert points_of("queue.", "kv.", without=["queue.run"]).count("queue.run") == 0
+    with pytest.raises(AssertionError, match="no such failpoints"):
+        points_of("queue.", without=["queue.explode"])
+    with pytest.raises(AssertionError, match="no failpoint begins"):
+        points_of("nowhere.")
 
 
-def test_names_say_their_feature() -> None:
-    assert all("." in name for name in all_points())
+def test_the_list_is_what_the_code_declares() -> None:
+    """The names read from the source are those made at run time."""
+    __import__("safelight.wiring")
+    declared = {point.name for point in all_points(sources()) if point.declared}
+    assert declared >= failpoints.DECLARED
 
 
 def test_actions() -> None:
-    failpoints.arm_all("a=raise, b=enospc@2")
+    failpoints.arm_all("queue.run=raise, kv.put=enospc@2")
     with pytest.raises(failpoints.FailpointError):
-        failpoints.hit("a")
-    failpoints.hit("b")
+        failpoints.hit("queue.run")
+    failpoints.hit("kv.put")
     with pytest.raises(OSError, match="No space left"):
-        failpoints.hit("b")
-    failpoints.hit("b")
+        failpoints.hit("kv.put")
+    failpoints.hit("kv.put")
     failpoints.disarm()
-    failpoints.hit("a")
+    failpoints.hit("queue.run")
     with pytest.raises(ValueError, match="is not one of"):
-        failpoints.arm("a", "explode")
+        failpoints.arm("queue.run", "explode")
+
+
+async def test_a_write_has_its_point_and_a_read_has_none() -> None:
+    @db.write
+    async def change() -> str:
+        return "changed"
+
+    @db.read
+    async def look() -> str:
+        return "seen"
+
+    failpoints.arm(f"{__name__}.change", "raise@1")
+    failpoints.arm(f"{__name__}.look", "raise@1")
+    assert await look() == "seen"
+    with pytest.raises(failpoints.FailpointError):
+        await change()
+    assert await change() == "changed"
+    failpoints.DECLARED.discard(f"{__name__}.change")

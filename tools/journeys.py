@@ -33,7 +33,7 @@ from safelight.app import create_app
 from safelight.infra import logs
 from safelight.infra.activity import Units
 from safelight.infra.injected import Ids
-from safelight.infra.postgres import attached
+from safelight.infra.postgres.server import attached
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
 

@@ -32,6 +32,12 @@ async def test_request_ids(client: httpx.AsyncClient) -> None:
     assert hostile.headers["x-request-id"].startswith("req_")
 
 
+async def test_a_method_nobody_takes(client: httpx.AsyncClient) -> None:
+    answer = await client.delete("/healthz")
+    assert (answer.status_code, answer.json()["code"]) == (405, "METHOD_NOT_ALLOWED")
+    assert "GET" in answer.headers["allow"]
+
+
 async def test_a_body_over_its_limit(client: httpx.AsyncClient) -> None:
     for content in (b"{" + b" " * 2_000_000, chunks()):
         answer = await client.post(

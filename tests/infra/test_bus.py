@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 
 import structlog
 
-from infra.queue.crew import until
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
+from safelight.testing.waiting import until
 
 
 @asynccontextmanager

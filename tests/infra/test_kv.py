@@ -1,12 +1,16 @@
 """Values with an end, on a clock the test holds."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safelight.infra import kv
-from safelight.infra.db import Database
+from points import points_of
+from safelight.infra import failpoints, kv
+from safelight.infra.db import Connection, Database
 
 NOW = 1_700_000_000_000
 
@@ -97,3 +101,27 @@ def test_an_end_is_now_plus_the_time_to_live(now: int, ttl: int, later: int) -> 
     end = kv._end(now, ttl)
     assert end is not None
     assert (now + later < end) == (later < ttl)
+
+
+OPERATIONS: dict[str, Callable[[Connection | Database], Awaitable[object]]] = {
+    "kv.put": lambda db: kv.put(db, "k", 2, now=NOW),
+    "kv.delete": lambda db: kv.delete(db, "k"),
+    "kv.compare_and_set": lambda db: kv.compare_and_set(db, "k", 1, 2, now=NOW),
+    "kv.increment": lambda db: kv.increment(db, "k", {"n": 1}, now=NOW),
+    "kv.sweep": lambda db: kv.sweep(db, now=NOW + 10),
+}
+
+
+@pytest.mark.parametrize("point", points_of("kv."))
+async def test_a_failure_leaves_the_value_as_it_was(database: Database, point: str) -> None:
+    first: Any = {"n": 1} if point == "kv.increment" else 1
+    await kv.put(database, "k", first, now=NOW, ttl_ms=10)
+    failpoints.arm(point, "raise@1")
+    with pytest.raises(failpoints.FailpointError):
+        async with database.transaction() as connection:
+            await connection.execute("INSERT INTO kv VALUES ('beside', '1', NULL)")
+            await OPERATIONS[point](connection)
+    assert await kv.get(database, "k", now=NOW) == first
+    assert await kv.get(database, "beside", now=NOW) is None
+    await OPERATIONS[point](database)
+    assert await kv.get(database, "k", now=NOW) != first

@@ -1,7 +1,7 @@
 """Units of work: all or nothing, history last, news only of what committed."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from safelight.infra import activity, failpoints, kv
-from safelight.infra.activity import Units
+from safelight.infra.activity import Unit, Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
@@ -149,12 +149,14 @@ async def test_who_lost_a_job_neither_holds_it_nor_puts_it_off(office: Office) -
     job = await office.claimed()
     for theirs in ("claim = claim + 1", "status = 'queued', owner = NULL, lease_until = NULL"):
         await office.db.execute(f"UPDATE jobs SET {theirs}")
-        with pytest.raises(LeaseLost):
-            async with office.units.open("acme") as unit:
-                await unit.hold(job)
-        with pytest.raises(LeaseLost):
-            async with office.units.open("acme") as unit:
-                await unit.put_off(job, 0)
+        verbs: list[Callable[[Unit], Awaitable[None]]] = [
+            lambda unit: unit.hold(job),
+            lambda unit: unit.put_off(job, 0),
+        ]
+        for verb in verbs:
+            with pytest.raises(LeaseLost):
+                async with office.units.open("acme") as unit:
+                    await verb(unit)
         await office.db.execute("UPDATE jobs SET claim = $1", job.claim)
 
 

@@ -1,11 +1,9 @@
 """Real clusters, and processes that run them, for tests that end both badly."""
 
-import asyncio
 import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,13 +78,6 @@ async def kept(url: str) -> Any:
     return await value(url, "SELECT count(*) FROM kept WHERE n = 1")
 
 
-def until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.01)
-
-
 def gone(pid: int) -> bool:
     return (
         not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -99,12 +90,6 @@ def mode(path: Path) -> int:
 
 def cluster_of(data_dir: Path) -> Path:
     return data_dir / "postgres" / "cluster"
-
-
-async def reached(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 Beginner = Callable[..., Life]

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from infra.postgres.clusters import Beginner, Life, Starter, execute, until
+from infra.postgres.clusters import Beginner, Life, Starter, execute
 from safelight.infra.postgres.server import EmbeddedPostgres
+from safelight.testing.waiting import eventually
 
 
 @pytest.fixture
@@ -58,4 +59,4 @@ def life() -> Iterator[Beginner]:
     yield begin
     for each in lives:
         each.kill()
-        until(each.is_over)
+        eventually(each.is_over)

@@ -18,8 +18,6 @@ from infra.postgres.clusters import (
     execute,
     gone,
     kept,
-    reached,
-    until,
     value,
 )
 from safelight.infra.failpoints import EXIT_CODE
@@ -32,6 +30,7 @@ from safelight.infra.postgres.server import (
     join,
     next_wait,
 )
+from safelight.testing.waiting import eventually, until
 
 
 async def test_it_ends_with_a_killed_parent(
@@ -41,7 +40,7 @@ async def test_it_ends_with_a_killed_parent(
     heard = running.hear()
     await execute(heard["url"], "INSERT INTO kept VALUES (2)")
     running.kill()
-    until(lambda: gone(heard["pid"]))
+    eventually(lambda: gone(heard["pid"]))
     assert not (cluster_of(data_dir) / "postmaster.pid").exists()
     with pytest.raises(NoServer, match="No Safelight server"):
         join(data_dir)  # the url file is still there, and is not believed
@@ -83,12 +82,12 @@ async def test_watch_restarts_a_killed_postmaster_and_no_committed_row_is_lost(
 
 async def _more(committed: list[int], count: int) -> None:
     enough = len(committed) + count
-    await reached(lambda: len(committed) >= enough)
+    await until(lambda: len(committed) >= enough)
 
 
 async def _killed_and_back(server: EmbeddedPostgres) -> None:
     before = _kill(server)
-    await reached(lambda: server.pid not in {None, before})
+    await until(lambda: server.pid not in {None, before})
 
 
 def _kill(server: EmbeddedPostgres) -> int:
@@ -123,9 +122,9 @@ async def test_watch_keeps_trying(data_dir: Path, starter: Starter) -> None:
     shutil.rmtree(run)
     run.write_text("in the way")
     with structlog.testing.capture_logs() as logs:
-        await reached(lambda: "postgres.restart_failed" in {line["event"] for line in logs})
+        await until(lambda: "postgres.restart_failed" in {line["event"] for line in logs})
         run.unlink()
-        await reached(lambda: "postgres.restarted" in {line["event"] for line in logs})
+        await until(lambda: "postgres.restarted" in {line["event"] for line in logs})
     assert await kept(server.url) == 1
     server.stop()
     await asyncio.wait_for(watching, 5)
@@ -187,7 +186,7 @@ async def test_an_initdb_killed_half_way_is_never_taken_for_a_cluster(
 ) -> None:
     data_dir = place / "data"
     running = life(data_dir)
-    until(lambda: any(data_dir.glob("postgres/cluster.new-*/PG_VERSION")))
+    eventually(lambda: any(data_dir.glob("postgres/cluster.new-*/PG_VERSION")))
     running.kill()
     assert not cluster_of(data_dir).exists()
     assert await value(starter(data_dir).url, "SELECT 1") == 1

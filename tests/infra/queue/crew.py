@@ -1,7 +1,6 @@
 """A queue, a bus and a worker in this process, and workers in processes of their own."""
 
 import asyncio
-import inspect
 import signal
 import subprocess
 import sys
@@ -20,8 +19,10 @@ from safelight.infra.queue.handlers import Handler, OnDead
 from safelight.infra.queue.jobs import Backoff, Done, Job, JobId, JobKind, Schedule, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
+from safelight.testing import waiting
 
 _owners = count(1)
+until = waiting.until  # whoever has a crew waits for it
 NEVER = 30.0  # a poll so rare that only a wake-up can explain a start
 
 
@@ -36,6 +37,12 @@ def a_kind(name: str = "test.work", **options: Any) -> JobKind[Number]:
 
 
 WORK = a_kind(limit=16)
+
+
+async def never_end(_: Job[Number]) -> Verdict:
+    """Until it is cancelled."""
+    await asyncio.Event().wait()
+    return Done()
 
 
 async def succeed(_: Job[Number]) -> Verdict:
@@ -124,20 +131,6 @@ async def crew(
     finally:
         await worker.stop(5)
         await queue.bus.stop()
-
-
-async def until(check: Callable[[], Any], seconds: float = 15) -> Any:
-    """Waits until `check` (which may be async) gives something true, and returns it."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = check()
-        if inspect.isawaitable(answer):
-            answer = await answer
-        if answer:
-            return answer
-        if time.monotonic() > end:
-            raise AssertionError(f"still {answer!r} after {seconds} s")
-        await asyncio.sleep(0.01)
 
 
 async def rows(db: Database) -> list[dict[str, Any]]:

@@ -38,7 +38,7 @@ async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
 
     async def hold(job: Job[Number]) -> Verdict:
         await note(job)
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
         return Done()
 
     async def die(job: Job[Number]) -> Verdict:

@@ -6,9 +6,15 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from infra.queue.crew import Labourer, add_many, note_effects, rows, until
+from infra.queue.crew import (
+    Labourer,
+    add_many,
+    note_effects,
+    rows,
+)
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
+from safelight.testing.waiting import until
 
 pytestmark = pytest.mark.process
 

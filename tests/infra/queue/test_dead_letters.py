@@ -14,7 +14,6 @@ from infra.queue.crew import (
     end_leases,
     nothing_left,
     rows,
-    until,
 )
 from safelight.errors import Conflict, NotFound
 from safelight.infra import activity
@@ -24,6 +23,7 @@ from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.dead_letters import NotDead, TwinAlive
 from safelight.infra.queue.jobs import Backoff, Dead, DeadLetter, Done, Failure, Job, Verdict
+from safelight.testing.waiting import until
 
 KIND = a_kind(retry=Backoff(attempts=2, first=0.02), subject=lambda payload: f"image:{payload.n}")
 ACTOR = {"type": "user", "name": "ann"}

@@ -15,11 +15,11 @@ from infra.queue.crew import (
     crew,
     nothing_left,
     rows,
-    until,
 )
 from safelight.infra.db import Database
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
+from safelight.testing.waiting import until
 
 NEXT = a_kind("test.next", limit=2)
 

@@ -11,15 +11,16 @@ from infra.queue.crew import (
     a_kind,
     add_many,
     crew,
+    never_end,
     nothing_left,
     rows,
-    until,
 )
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.infra.queue.worker import Opening, Slots
+from safelight.testing.waiting import until
 
 
 async def enqueue(
@@ -112,12 +113,8 @@ async def test_a_single_job_beside_ten_thousand_starts_soon(database: Database) 
 
 
 async def test_a_slow_kind_does_not_hold_up_another(database: Database) -> None:
-    async def forever(_: Job[Number]) -> Verdict:
-        await asyncio.sleep(60)
-        return Done()
-
     slow = a_kind("test.slow", limit=2)
-    slow_starts, starts = Starts(forever), Starts()
+    slow_starts, starts = Starts(never_end), Starts()
     async with crew(database, starts, others=[Handler(slow, slow_starts)]) as team:
         await team.add_many(50, "test.slow")
         await until(lambda: len(slow_starts.seen) == 2)

@@ -20,26 +20,30 @@ from infra.queue.crew import (
     end_leases,
     nothing_left,
     rows,
-    until,
 )
+from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.jobs import Done, Failure, Job, JobId, PutBack, Verdict
 from safelight.infra.queue.ledger import Ledger
 from safelight.infra.queue.worker import Opening
+from safelight.testing.waiting import until
 
 LEASE = 1.0
 
 
 async def test_a_slow_live_job_runs_once(database: Database) -> None:
-    async def sleepy(job: Job[Number]) -> Verdict:
+    """Each worker renews three times in a lease: nine are longer than one, whoever has the jobs."""
+    renewal = failpoints.observe("queue.renew")
+
+    async def slow(job: Job[Number]) -> Verdict:
         if job.raw["n"] == 1:
-            await asyncio.sleep(LEASE * 2.5)
+            await renewal.passed(9)
         else:
-            await asyncio.to_thread(time.sleep, LEASE * 2.5)
+            await asyncio.to_thread(renewal.wait, 9)
         return Done()
 
-    first, second = Starts(sleepy), Starts(sleepy)
+    first, second = Starts(slow), Starts(slow)
     async with crew(database, first, lease=LEASE), crew(database, second, lease=LEASE):
         await add_many(database, 2)
         await until(lambda: nothing_left(database))
@@ -52,8 +56,10 @@ async def test_without_renewal_it_would_run_twice(
     async def forget(_: Ledger) -> None:
         return None
 
+    twice = asyncio.Event()
+
     async def slow(_: Job[Number]) -> Verdict:
-        await asyncio.sleep(LEASE * 2.5)
+        await twice.wait()
         return Done()
 
     monkeypatch.setattr(Ledger, "renew", forget)
@@ -61,6 +67,7 @@ async def test_without_renewal_it_would_run_twice(
     async with crew(database, first, lease=LEASE), crew(database, second, lease=LEASE):
         await add_many(database, 1)
         await until(lambda: len(first.seen + second.seen) > 1)
+        twice.set()
 
 
 async def test_a_blocked_loop_loses_its_job_and_says_so(database: Database) -> None:

@@ -1,8 +1,8 @@
 """The database goes away in every way it can; the worker waits and goes on by itself."""
 
-import asyncio
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -17,12 +17,12 @@ from infra.queue.crew import (
     crew,
     nothing_left,
     rows,
-    until,
 )
 from safelight.infra.db import Database
 from safelight.infra.migrate import migrate
 from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.infra.queue.jobs import Backoff, Done, Job, Verdict
+from safelight.testing.waiting import until
 
 THE_WORKERS = r"query ~ '^SELECT \* FROM job_(claim|tend)'"  # its last statements
 TOUGH = a_kind(limit=16, retry=Backoff(attempts=20, first=0.05, cap=0.2))
@@ -73,6 +73,10 @@ async def effects(db: Database) -> tuple[int, int]:
     return row[0], row[1]
 
 
+async def has_written(db: Database, many: int) -> bool:
+    return (await effects(db))[0] >= many
+
+
 async def test_twelve_hundred_jobs_while_all_backends_are_killed(database: Database) -> None:
     executioner = await Database.open(database.url, pool_size=2)
     await database.execute("CREATE TABLE effects (job bigint)")
@@ -82,8 +86,8 @@ async def test_twelve_hundred_jobs_while_all_backends_are_killed(database: Datab
 
     await add_many(database, 1200)
     async with crew(database, handle, kind=TOUGH, lease=2.0):
-        for _ in range(6):
-            await asyncio.sleep(0.1)
+        for count in range(6):
+            await until(partial(has_written, executioner, 100 * count + 1))
             async with executioner.connection() as connection:
                 await connection.execute(
                     """
@@ -149,11 +153,11 @@ async def test_twelve_hundred_jobs_while_the_database_restarts_three_times(
 
     await add_many(db, 1200)
     async with crew(db, handle, kind=TOUGH, lease=3.0):
-        for _ in range(3):
-            await asyncio.sleep(0.15)
+        for count in range(3):
+            await until(partial(has_written, db, 100 * count + 1))
             fragile.stop()
             fragile.start()
-        await until(lambda: answers(db))
+            await until(lambda: answers(db))
         await until(lambda: nothing_left(db), 30)
         assert await effects(db) == (1200, 1200)
         assert await rows(db) == []

@@ -2,11 +2,15 @@
 
 from typing import Any
 
-from infra.queue.crew import crew, rows, until
+from infra.queue.crew import (
+    crew,
+    rows,
+)
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import DAY, HOUR, Done, Job, JobKind, Nothing, Schedule, Verdict
+from safelight.testing.waiting import until
 
 SWEEP = JobKind("test.sweep", payload=Nothing)
 

@@ -12,24 +12,15 @@ from infra.queue.crew import (
     add_many,
     crew,
     end_leases,
+    never_end,
     nothing_left,
     rows,
-    until,
 )
 from safelight.infra.db import Database
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.infra.queue.worker import Worker
-
-
-async def sleep_long(_: Job[Number]) -> Verdict:
-    await asyncio.sleep(60)
-    return Done()
-
-
-async def sleep_a_little(_: Job[Number]) -> Verdict:
-    await asyncio.sleep(0.3)
-    return Done()
+from safelight.testing.waiting import until
 
 
 async def hired(database: Database, starts: Starts) -> Worker:
@@ -42,11 +33,21 @@ async def hired(database: Database, starts: Starts) -> Worker:
 
 
 async def test_stopping_waits_for_what_runs(database: Database) -> None:
-    starts = Starts(sleep_a_little)
+    over = asyncio.Event()
+
+    async def until_told(_: Job[Number]) -> Verdict:
+        await over.wait()
+        return Done()
+
+    starts = Starts(until_told)
     await add_many(database, 40)
     worker = await hired(database, starts)
     await until(lambda: len(starts.seen) == WORK.limit)
-    await worker.stop(10)
+    stopping = asyncio.create_task(worker.stop(10))
+    await until(lambda: not worker.healthy)
+    assert not stopping.done()
+    over.set()
+    await stopping
     assert len(starts.seen) == WORK.limit
     left = await rows(database)
     assert len(left) == 40 - WORK.limit
@@ -56,7 +57,7 @@ async def test_stopping_waits_for_what_runs(database: Database) -> None:
 async def test_beyond_the_limit_jobs_are_given_back_and_the_attempt_refunded(
     database: Database,
 ) -> None:
-    starts = Starts(sleep_long)
+    starts = Starts(never_end)
     await add_many(database, 3)
     worker = await hired(database, starts)
     await until(lambda: len(starts.seen) == 3)
@@ -88,7 +89,7 @@ async def test_a_handler_that_ignores_cancellation_is_disowned(database: Databas
 
 
 async def test_a_cancelled_worker_gives_back_at_once(database: Database) -> None:
-    starts = Starts(sleep_long)
+    starts = Starts(never_end)
     await add_many(database, 5)
     worker = await hired(database, starts)
     await until(lambda: len(starts.seen) == 5)
@@ -98,7 +99,7 @@ async def test_a_cancelled_worker_gives_back_at_once(database: Database) -> None
 
 
 async def test_cancelled_twice_nothing_is_lost_or_marked_finished(database: Database) -> None:
-    starts = Starts(sleep_long)
+    starts = Starts(never_end)
     await add_many(database, 5)
     worker = await hired(database, starts)
     await until(lambda: len(starts.seen) == 5)
@@ -117,7 +118,7 @@ async def test_cancelled_twice_nothing_is_lost_or_marked_finished(database: Data
 
 
 async def test_the_end_of_the_event_loop_loses_nothing(database: Database) -> None:
-    starts = Starts(sleep_long)
+    starts = Starts(never_end)
     await add_many(database, 20)
 
     async def forget_to_stop() -> None:
@@ -144,7 +145,7 @@ async def test_a_handler_cancelled_from_outside_runs_again(database: Database) -
             task = asyncio.current_task()
             assert task
             task.cancel()
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         return Done()
 
     starts = Starts(cancel_me_once)

@@ -16,13 +16,13 @@ from infra.queue.crew import (
     add_many,
     crew,
     nothing_left,
-    until,
 )
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Retry, Verdict
 from safelight.infra.queue.worker import Opening
+from safelight.testing.waiting import until
 
 
 async def test_a_job_starts_at_once_when_enqueued_here(database: Database) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, NewType, TypeVar, get_type_hints
 
 from safelight.errors import ConfigurationError, SafelightError
+from safelight.infra.states import Machine, Phase, State
 
 P = TypeVar("P")
 JobId = NewType("JobId", int)
@@ -36,6 +37,29 @@ class LeaseLost(SafelightError):
     """This job was taken over by another worker; nothing was written."""
 
     code = "LEASE_LOST"
+
+
+class JobStatus(State):
+    """A job is born queued, delayed, or running (leased to whoever made it necessary). A finished
+    or cancelled one has no row: deleting is the cheapest end there is."""
+
+    QUEUED = "queued", "Ready to run", "inbox"
+    DELAYED = "delayed", "Waiting for its time", "loop"
+    RUNNING = "running", "Running", "loop", "accent"
+    DEAD = "dead", "Gave up", "cross", "problem", Phase.WAITING
+
+
+# sql/queue.sql makes the moves. Those from RUNNING are made by the holder of the latest claim, or
+# by the end of its lease.
+MACHINE = Machine(
+    "A job",
+    {
+        JobStatus.QUEUED: (JobStatus.RUNNING, JobStatus.DELAYED),
+        JobStatus.DELAYED: (JobStatus.QUEUED,),
+        JobStatus.RUNNING: (JobStatus.QUEUED, JobStatus.DELAYED, JobStatus.DEAD),
+        JobStatus.DEAD: (JobStatus.QUEUED,),
+    },
+)
 
 
 def _storable(text: str) -> str:

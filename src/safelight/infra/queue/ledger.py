@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
+from typing import Any, assert_never
 
 import structlog
 
@@ -16,7 +16,7 @@ from safelight.infra.db import AWAY, Database
 from safelight.infra.queue import repo
 from safelight.infra.queue.dead_letters import DeadLetters
 from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import Dead, Failure, Job, JobId, JobOutcome, Lost, PutBack
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, JobOutcome, Lost, PutBack
 
 log = structlog.get_logger()
 
@@ -52,12 +52,18 @@ class Ledger:
         elif isinstance(outcome, Lost):
             self._refused(job)
             return False
-        elif outcome.already:
+        elif isinstance(outcome, Done):
+            return self._end_well(job, outcome)
+        else:
+            assert_never(outcome)
+        return True
+
+    def _end_well(self, job: Job[Any], done: Done) -> bool:
+        if done.already:
             self._accepted(job, "processed")
-            return False
         else:
             self._done.append(job)
-        return True
+        return not done.already
 
     async def write_outcomes(self) -> None:
         """Writes every outcome that is here. Raises if the database is away; then call again."""

@@ -1,0 +1,31 @@
+"""The feed and its floor. How history is written is in test_units.py."""
+
+import pytest
+
+from infra.queue.crew import a_queue
+from points import points_of
+from safelight.infra import activity, failpoints
+from safelight.infra.activity import Units
+from safelight.infra.db import Database
+from safelight.infra.failpoints import FailpointError
+from safelight.infra.history import Line
+from safelight.testing.injected import Watch
+
+
+@pytest.mark.parametrize("point", points_of("activity."))
+async def test_a_feed_that_could_not_be_cut_is_cut_next_time(
+    database: Database, point: str
+) -> None:
+    watch = Watch()
+    units = Units(database, a_queue(database).bus, watch)
+    async with units.open("acme") as unit:
+        unit.tell(Line("thing:1", "old"))
+    failpoints.arm(point, "raise@1")
+    with pytest.raises(FailpointError):
+        await activity.cut_feed(database, watch.move(days=1))
+    assert (await activity.bounds(database, "acme"))[0] == 0
+    await activity.cut_feed(database, watch.now_ms())
+    floor, newest = await activity.bounds(database, "acme")
+    assert floor == newest > 0
+    story = await activity.of_subject(database, "acme", "thing:1", after=0, limit=9)
+    assert [line.type for line in story] == ["old"]
