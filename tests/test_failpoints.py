@@ -1,5 +1,8 @@
 """Every step of a write path has a failpoint, and every failpoint is a place where a test has died."""
 
+import ast
+from textwrap import indent
+
 import pytest
 
 from gates import failpoints as gate
@@ -39,6 +42,91 @@ def test_names_are_literal_and_unique_and_say_their_feature() -> None:
 
 def test_every_point_is_killed_by_some_test() -> None:
     clean(gate.unkilled(sources(), texts_of_tests(), EXCUSED))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "os.fsync(1)",
+        "sync(1)",
+        "o.rename(a, b)",
+        "fs(1)",
+        "await self.run(os.unlink, path)",
+        "size = total(os.write(1, data))",
+        "[path.unlink() for path in paths]",
+        "if os.replace(a, b): pass",
+        "run(lambda: os.fsync(1))",
+        "hit('x.y')\nfor path in paths:\n    path.unlink()",
+        "hit('x.y')\nif there:\n    path.unlink()",
+        "hit('x.y')\ndef inner():\n    os.fsync(1)",
+        "hit('x.y')\nother()\nos.fsync(1)",
+        "try:\n    pass\nfinally:\n    path.unlink()",
+        "return await self._store.put_with(key, source, facts, write)",
+        "await taken.provider.submit(order)",
+        "async with a:\n    await obstore.delete_async(bucket, key)",
+        "shutil.rmtree(path)",
+        "path.replace(target)",
+        "sync_directory(path)",
+    ],
+)
+def test_the_gate_sees_an_effect_without_a_point(body: str) -> None:
+    assert _unguarded(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "hit('x.y')\nos.fsync(1)",
+        "await reach('x.y')\nreturn await self._store.put_with(key, source, facts, write)",
+        "hit('x.y')\ntry:\n    os.link(a, b)\nexcept OSError:\n    pass",
+        "hit('x.y')\nwith suppress(OSError):\n    path.unlink()",
+        "text.replace('a', 'b')",
+        "moment.replace(hour=0)",
+        "names.remove('a')",
+        "os.path.exists(path)",
+        "registry.put(1)",
+    ],
+)
+def test_the_gate_lets_the_rest_pass(body: str) -> None:
+    assert not _unguarded(body)
+
+
+def _unguarded(body: str) -> bool:
+    imports = "import os, os as o, shutil, obstore\nfrom os import fsync as sync\nfs = os.fsync\n"
+    text = imports + "async def f():\n" + indent(body, "    ")
+    return any(place.startswith("ingest/x.py:f") for _, place in gate.effects("ingest/x.py", text))
+
+
+def test_the_gate_sees_a_point_that_stands_before_nothing() -> None:
+    texts = {"ingest/x.py": "def f():\n    hit('ingest.look')\n    return len(names)"}
+    assert "ingest/x.py:2 ingest.look" in gate.aimless(texts)
+
+
+def test_the_gate_sees_what_a_repo_hides() -> None:
+    head = "from safelight.infra.db import read, write\n_SQL = 'DELETE FROM x'\n"
+    helper = "async def _helper(db):\n    await db.execute(_SQL)\n"
+    bare = "async def f(db): ...\n"
+    hiding = "@read\nasync def g(db):\n    await _helper(db)\n"
+    calling = "@read\nasync def h(db):\n    await db.execute('SELECT job_cancel($1)')\n"
+    idle = "@write\nasync def i(db):\n    return await db.fetch('SELECT 1 FOR UPDATE')\n"
+    texts = {"ingest/repo.py": head + helper + bare + hiding + calling + idle}
+    assert gate.undeclared(texts) == ["ingest/repo.py:f"]
+    found = gate.mislabelled(texts, sql.sql_texts())
+    assert [place.partition(" ")[0][-1] for place in found] == ["g", "h", "i"]
+
+
+def test_the_gate_counts_what_tests_name_and_take_from_lists() -> None:
+    points = {"a.one", "a.two", "a.three", "b.one"}
+    armed = {
+        "arm('a.one', 'raise')": {"a.one"},
+        "environment = 'a.one=exit, b.one=exit'": {"a.one", "b.one"},
+        "points_of('a.')": {"a.one", "a.two", "a.three"},
+        "points_of('a.', without=['a.two'])": {"a.one", "a.three"},
+        "LEFT = ['a.two']\npoints_of('a.', 'b.', without=LEFT)": {"a.one", "a.three", "b.one"},
+        "for step in ('one', 'two'):\n    arm(f'a.{step}', 'raise')": {"a.one", "a.two"},
+    }
+    for text, named in armed.items():
+        assert gate.armed_in(ast.parse(text), points) == named, text
 
 
 def test_a_list_of_points() -> None:

@@ -13,6 +13,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import TypeGuard
 
 from gates import sql
 from points import REACHING, all_points, decorators, parsed, reached
@@ -206,7 +207,7 @@ def unguarded(texts: Texts) -> list[str]:
     """An effect without a point right before it; and an exception that nobody needs."""
     found, exceptions = [], set(UNGUARDED)
     for file, text in texts.items():
-        for line, name in _unguarded(file, text):
+        for line, name in effects(file, text):
             if name in UNGUARDED:
                 exceptions.discard(name)
             else:
@@ -240,16 +241,17 @@ def point_of(statement: ast.stmt) -> str | None:
     return reached(call) if isinstance(call, ast.Call) else None
 
 
-def _unguarded(file: str, text: str) -> Iterator[tuple[int, str]]:
+def effects(file: str, text: str) -> Iterator[tuple[int, str]]:
+    """Those without a point right before them: line, and `file:function effect`."""
     if file.startswith(tuple(EXEMPT)):
         return
     tree = parsed(text)
     known, within = _Known(tree, file), _within(tree)
     exempt = partial(_is_exempt, file=file)
     for statement, before in _with_the_one_before(tree.body, None, exempt):
-        effects = known.effects_of(_own(statement))
-        if effects and not (before and point_of(before)):
-            yield statement.lineno, f"{file}:{within.get(id(statement), '')} {effects[0]}"
+        done = known.effects_of(_own(statement))
+        if done and not (before and point_of(before)):
+            yield statement.lineno, f"{file}:{within.get(id(statement), '')} {done[0]}"
 
 
 def _within(tree: ast.Module) -> dict[int, str]:
@@ -460,7 +462,9 @@ def unkilled(texts: Texts, tests: Texts, excused: Iterable[str]) -> list[str]:
 def armed_in(tree: ast.Module, points: set[str]) -> set[str]:
     """The points that a test module names, or takes from `points_of`."""
     lists = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _is_list(n)]
-    inside = {id(inner) for call in lists for inner in ast.walk(call)}
+    names = _definitions(tree)
+    left_out = [names[k.value.id] for c in lists for k in c.keywords if _is_known(k.value, names)]
+    inside = {id(inner) for node in [*lists, *left_out] for inner in ast.walk(node)}
     words = {
         word.partition("=")[0].strip()
         for node in ast.walk(tree)
@@ -473,7 +477,7 @@ def armed_in(tree: ast.Module, points: set[str]) -> set[str]:
             first = str(node.values[0].value)
             found |= {first + word for word in words} & points
     for call in lists:
-        found |= _listed(call, tree, points)
+        found |= _listed(call, names, points)
     return found
 
 
@@ -481,8 +485,11 @@ def _is_list(call: ast.Call) -> bool:
     return ast.unparse(call.func).rpartition(".")[2] == "points_of"
 
 
-def _listed(call: ast.Call, tree: ast.Module, points: set[str]) -> set[str]:
-    names = _definitions(tree)
+def _is_known(node: ast.expr, names: Mapping[str, ast.AST]) -> TypeGuard[ast.Name]:
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def _listed(call: ast.Call, names: Mapping[str, ast.AST], points: set[str]) -> set[str]:
     prefixes = tuple(re.findall(r"[\w.]+", " ".join(_strings(call.args, names))))
     without = set(_strings([keyword.value for keyword in call.keywords], names))
     return {name for name in points if prefixes and name.startswith(prefixes)} - without
@@ -492,8 +499,6 @@ def _strings(nodes: Iterable[ast.expr], names: Mapping[str, ast.AST]) -> list[st
     return [
         inner.value
         for node in nodes
-        for inner in ast.walk(
-            names[node.id] if isinstance(node, ast.Name) and node.id in names else node
-        )
+        for inner in ast.walk(names[node.id] if _is_known(node, names) else node)
         if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
     ]
