@@ -144,25 +144,21 @@ async def _open_base(
 def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
     settings, db, clock = base.settings, base.db, base.clock
     front = submissions.front(_submissions_ground(base))
+    projection = Projection(
+        base.units, base.store, lambda: base.queue.wake(RUN), telling=base.opened.telling
+    )
+    deliver = Deliver(base.units, reactions(projection, front.gone))
+    objects = open_objects(base.base, base.opened, deliver)
+    ingest = open_ingest(base.base, base.directory, base.store, deliver)
+    for feature in (objects, ingest):
+        if feature.close:
+            stack.push_async_callback(feature.close)
     generations = open_generations(
         settings, db, base.queue, base.store, clock, base.ids, base.metrics, base.secret,
         base.address, when_artifact_deleted=front.gone.artifact_deleted,
     )  # fmt: skip
     stack.push_async_callback(generations.close)
-    projection = Projection(
-        base.units, base.store, lambda: base.queue.wake(RUN), telling=base.opened.telling
-    )
-    deliver = Deliver(base.units, reactions(projection, front.gone))
-    features = Features(
-        objects=open_objects(base.base, base.opened, deliver),
-        ingest=open_ingest(base.base, base.directory, base.store, deliver),
-        generations=generations,
-        submissions=front,
-    )
-    for feature in (features.objects, features.ingest):
-        if feature.close:
-            stack.push_async_callback(feature.close)
-    return features
+    return Features(objects, ingest, generations, front)
 
 
 async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features) -> Worker:

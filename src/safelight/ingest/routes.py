@@ -78,7 +78,7 @@ async def upload(
 
 
 @router.get("/api/images/{image_id}", summary="One image's record")
-async def show_image(
+async def show(
     image_id: str,
     caller: Annotated[Caller, allow_by_id(Role.VIEWER)],
     db: Annotated[Database, provided(Database)],
