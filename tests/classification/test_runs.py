@@ -139,6 +139,7 @@ async def test_a_result_or_a_failure_is_taken_only_by_the_entry_it_is_for(
         assert not await repo.note_failure(unit, TARGET, 1, ERROR, final=False)
         assert not await repo.apply(unit, TARGET, RESULT)
         entry = await connection.fetchrow("SELECT * FROM uploads")
+        assert entry is not None
         assert (entry["classification_status"], entry["classification_label"]) == ("pending", None)
 
 

@@ -8,6 +8,7 @@ from library.story import Story, Thought, outside
 from library.truth import check_end, check_step
 from library.world import World
 from objects.stores import digest
+from points import points_of
 from safelight.infra.queue.jobs import Job
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import ImageStatus
@@ -18,11 +19,10 @@ POINTS = {
         "objects.record_bucket_put",
     ),
     "objects.deliver": (
-        "objects.delivered", "unit.close", "library.mark", "library.remove", "library.move_time", "library.restart",
+        "objects.delivered", "unit.close",
+        *points_of("library.", without=["library.delete", "library.purge_tombstones"]),
     ),
-    "classification.run": (
-        "classification.apply", "classification.drop", "classification.note_failure", "classification.save_reply",
-    ),
+    "classification.run": tuple(points_of("classification.")),
 }  # fmt: skip
 DELETE_POINTS = ("objects.record_delete", "library.delete", "objects.record_bucket_delete")
 

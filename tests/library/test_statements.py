@@ -25,6 +25,7 @@ async def begin(connection: Any) -> Unit:
     unit = Unit(connection, "org", 5)
     for name in (OTHER, NAME):
         assert await repo.mark(unit, name, mark(f"of {name}"), None, {}) == (1, None)
+    assert await connection.fetchval("SELECT count(*) FROM uploads") == 2
     return unit
 
 

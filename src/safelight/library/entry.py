@@ -54,6 +54,11 @@ EntryStatus: TypeAlias = Literal[
 ENTRY_STATUSES: tuple[EntryStatus, ...] = get_args(EntryStatus)
 
 
+def entry_status(text: str | None) -> EntryStatus | None:
+    """None for any other word."""
+    return next((status for status in ENTRY_STATUSES if status == text), None)
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The row of a name."""

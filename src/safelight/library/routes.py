@@ -1,7 +1,7 @@
 """The organization's images: list, one, its bytes, its story, and deleting it."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
@@ -16,11 +16,13 @@ from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.library import repo
 from safelight.library.deletion import UploadDeletion
-from safelight.library.entry import Entry, EntryStatus, LibraryFilter, prefix_query
+from safelight.library.entry import Entry, LibraryFilter, entry_status, prefix_query
 from safelight.objects.keys import InvalidKey, InvalidName, object_key
 from safelight.objects.store import ObjectStore
 
 router = APIRouter(tags=["library"], prefix="/api/organizations/{org}/uploads")
+
+ShownStatus = Literal["pending", "running", "done", "failed"]
 
 
 @router.get("", summary="The library, newest first")
@@ -31,12 +33,12 @@ async def uploads(
     wanted: PageRequest,
     label: Annotated[str | None, Query(max_length=200, description="Exactly this label.")] = None,
     q: Annotated[str | None, Query(max_length=500, description="Words of name or label.")] = None,
-    status: Annotated[EntryStatus | None, Query(description="Classification status.")] = None,
+    status: Annotated[ShownStatus | None, Query(description="Classification status.")] = None,
 ) -> dict[str, Any]:
     limit, cursor = wanted
     purpose = f"uploads:{access.organization}:{label}:{q}:{status}"
     before = cursors.read(purpose, cursor)
-    filters = LibraryFilter(label, _query(q), status)
+    filters = LibraryFilter(label, _query(q), entry_status(status))
     rows = await repo.page(
         db, access.organization, filters, (before[0], before[1]) if before else None, limit
     )

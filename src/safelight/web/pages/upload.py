@@ -20,7 +20,7 @@ from safelight.infra.injected import Clock
 from safelight.ingest.accept import Ingest, OnConflict
 from safelight.ingest.routes import receive
 from safelight.library.deletion import UploadDeletion
-from safelight.library.entry import ENTRY_STATUSES, EntryStatus
+from safelight.library.entry import EntryStatus, entry_status
 from safelight.library.repo import find, was_ever_seen
 from safelight.library.routes import request_deletion
 from safelight.settings import Settings
@@ -78,7 +78,7 @@ def filter_from(
     status: Annotated[str, Query(max_length=20)] = "",
 ) -> GalleryFilter:
     """A form sends its empty fields too; they ask for nothing."""
-    chosen = next((known for known in ENTRY_STATUSES if known == status), None)
+    chosen = entry_status(status)
     if status and chosen is None:
         raise InvalidRequest("Choose one of the states in the list.")
     return GalleryFilter(q.strip() or None, label or None, chosen)
