@@ -57,9 +57,9 @@ def _points_in(file: str, tree: ast.Module) -> Iterator[Point]:
     for node in tree.body:
         if isinstance(node, ast.AsyncFunctionDef) and "write" in decorators(node):
             yield Point(declared_name(file, node.name), file, node.lineno, declared=True)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and (name := reached(node)) is not None:
-            yield Point(name, file, node.lineno, declared=False)
+    for inner in ast.walk(tree):
+        if isinstance(inner, ast.Call) and (name := reached(inner)) is not None:
+            yield Point(name, file, inner.lineno, declared=False)
 
 
 def decorators(function: ast.AsyncFunctionDef | ast.FunctionDef) -> set[str]:
@@ -71,7 +71,7 @@ def reached(call: ast.Call) -> str | None:
     if ast.unparse(call.func).rpartition(".")[2] not in REACHING or not call.args:
         return None
     argument = call.args[0]
-    return argument.value if isinstance(argument, ast.Constant) else None
+    return str(argument.value) if isinstance(argument, ast.Constant) else None
 
 
 def declared_name(file: str, function: str) -> str:
