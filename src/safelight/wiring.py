@@ -24,7 +24,6 @@ from safelight.generations import lifecycle as generations_lifecycle
 from safelight.generations.services import open_generations
 from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
-from safelight.infra.activity import Units
 from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -123,7 +122,7 @@ async def open_base(
         await bus.start()
         stack.push_async_callback(bus.stop)
         queue = Queue(db, bus, clock, owner=process, node=node, kinds=KINDS)
-        yield Base(settings, clock, ids, Metrics(), db, bus, queue, Units(db, bus, clock))
+        yield Base(settings, clock, ids, Metrics(), db, bus, queue, queue.units)
 
 
 def _open_features(

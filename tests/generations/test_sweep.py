@@ -14,6 +14,7 @@ from safelight.generations.lifecycle import key_of
 from safelight.generations.sweep import GenerationSweep
 from safelight.infra import failpoints
 from safelight.infra.db import Database
+from safelight.infra.files import joined
 from safelight.objects.store import Facts, ObjectStore
 
 DAY_MS = 86_400_000
@@ -36,7 +37,7 @@ def at(made: World, ms: int, **options: Any) -> GenerationSweep:
 
 
 async def content_of(store: ObjectStore, key: str) -> bytes:
-    return await (await store.get(key)).read()
+    return await joined((await store.get(key)).chunks)
 
 
 async def test_state_in_flight_is_purged_and_the_library_stays(

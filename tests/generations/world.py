@@ -34,7 +34,6 @@ from safelight.generations.sweep import GenerationSweep
 from safelight.http import errors
 from safelight.http.frame import Frame, Registry
 from safelight.http.paging import Cursors
-from safelight.infra.activity import Units
 from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -177,7 +176,7 @@ async def world(
         stack.push_async_callback(bus.stop)
         kinds = {*KINDS, *(work(name) for name in providers.names())}  # also a test's own
         queue = Queue(db, bus, clock, owner=owner, node=owner, kinds=kinds, lease=lease)
-        base = Base(settings, clock, ids, metrics, db, bus, queue, Units(db, bus, clock))
+        base = Base(settings, clock, ids, metrics, db, bus, queue, queue.units)
         where: list[str] = []
         made = open_generations(base, store, SECRET, lambda: where[0], fetcher=fetcher)
         assert made.close is not None
@@ -190,7 +189,7 @@ async def world(
         registry = Registry(settings, db, queue, bus, metrics, Cursors(SECRET), *made.services)
         registry.add(store, as_type=ObjectStore)
         registry.add(clock, as_type=Clock)
-        base = Base(settings, clock, ids, metrics, db, bus, queue, Units(db, bus, clock))
+        base = Base(settings, clock, ids, metrics, db, bus, queue, queue.units)
         for service in open_accounts(base, SECRET, CHEAP).services:
             registry.add(service)
         await _organizations(registry)

@@ -14,6 +14,7 @@ from safelight.infra.activity import Units
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
+from safelight.infra.files import joined
 from safelight.infra.history import Line
 from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
@@ -57,7 +58,7 @@ class Yard:
             self.db, self.bus, self.clock, owner=self.ids.short("yard"), node=self.directory.node,
             kinds=kinds, lease=self.lease,
         )  # fmt: skip
-        self.units = Units(self.db, self.bus, self.clock)
+        self.units = self.queue.units
         self.deliver = Deliver(self.units, {Action.CREATED: (), Action.DELETED: ()})
         self.offload = Offload(
             self.units, self.store, self.directory, self.queue, self.deliver, Metrics()
@@ -142,7 +143,7 @@ class Yard:
     async def content(self, name: str = "cat.jpg") -> bytes | None:
         assert self.store
         try:
-            return await (await self.store.get(f"acme/{name}")).read()
+            return await joined((await self.store.get(f"acme/{name}")).chunks)
         except NoSuchObject:
             return None
 

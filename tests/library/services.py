@@ -10,7 +10,6 @@ from library.scripted import Scripted
 from objects.stores import Local, Watch
 from safelight.classification import jobs as classification
 from safelight.classification.services import open_classification
-from safelight.infra.activity import Units
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database, prepare
@@ -56,7 +55,7 @@ class Services:
         )
         base = Base(
             load(), self.clock, RandomIds(), Metrics(), db, self.bus, self.queue,
-            Units(db, self.bus, self.clock),
+            self.queue.units,
         )  # fmt: skip
         library = open_library(base, self.store, classification.RUN, telling=telling)
         self.deletion = library.deletion

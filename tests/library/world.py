@@ -29,7 +29,7 @@ from safelight.infra.queue.jobs import (
     JobOutcome,
     outcome_of,
 )
-from safelight.infra.queue.ledger import Ledger
+from safelight.infra.queue.worker import Ledger
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import Image, ImageStatus
@@ -253,7 +253,7 @@ class World(Services):
 
     async def write(self, job: Job[Any], outcome: JobOutcome) -> None:
         """As a worker does; with a ledger of its own, since each stands for another process."""
-        ledger = Ledger(self.db, self.queue.dead_letters, self.handlers, self.queue.lease)
+        ledger = Ledger(self.db, self.queue, self.handlers)
         if ledger.add(job, outcome):
             await ledger.write_outcomes()
 

@@ -9,6 +9,7 @@ from objects.stores import Local, digest, stream
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
+from safelight.infra.files import joined
 from safelight.objects import repo
 from safelight.objects.store import Facts, Landed, NoSuchObject, Retake
 from safelight.objects.upkeep import STRAY_MS, Collect
@@ -180,7 +181,7 @@ async def test_puts_and_collections_at_once(local: Local, tmp_path: Path) -> Non
         key, content = f"acme/{number}", contents[number % 2]
         while removed < 15:
             await local.store.put(key, tmp_path / content.decode(), JPEG)
-            assert await (await local.store.get(key)).read() == content
+            assert await joined((await local.store.get(key)).chunks) == content
             await local.store.delete(key)
 
     async def keep_collecting() -> None:

@@ -9,6 +9,7 @@ from objects.stores import Local, digest, events, stream
 from points import points_of
 from safelight.infra.db import Database
 from safelight.infra.failpoints import EXIT_CODE
+from safelight.infra.files import joined
 from safelight.infra.metrics import Metrics
 from safelight.objects.store import Facts, NoSuchObject
 from safelight.objects.upkeep import Collect, Scrub
@@ -58,7 +59,7 @@ async def die(local: Local, url: str, what: str, point: str) -> None:
 
 async def content(local: Local) -> bytes | None:
     try:
-        return await (await local.store.get(KEY)).read()
+        return await joined((await local.store.get(KEY)).chunks)
     except NoSuchObject:
         return None
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from objects.stores import Local, digest, stream
+from safelight.infra.files import joined
 from safelight.infra.metrics import Metrics
 from safelight.objects.store import DamagedObject, Facts
 from safelight.objects.upkeep import SCRUB_ROUND_MS, Scrub
@@ -71,13 +72,13 @@ async def test_a_missing_file(local: Local) -> None:
     await local.store.put("acme/a", stream(b"lost"), JPEG)
     local.blobs.path(digest(b"lost")).unlink()
     with pytest.raises(DamagedObject):
-        await (await local.store.get("acme/a")).read()
+        await joined((await local.store.get("acme/a")).chunks)
     scrubbing, _ = scrub(local)
     await scrubbing.run()
     assert await states(local) == ["damaged"]
     await local.store.put("acme/b", stream(b"lost"), JPEG)
     assert await states(local) == ["live"]
-    assert await (await local.store.get("acme/a")).read() == b"lost"
+    assert await joined((await local.store.get("acme/a")).chunks) == b"lost"
 
 
 async def test_a_file_put_back_by_hand_heals(local: Local) -> None:

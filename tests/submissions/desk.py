@@ -13,16 +13,14 @@ from safelight.approvals import jobs as approvals_jobs
 from safelight.approvals.routes import router as approvals_router
 from safelight.classification.classifiers import build
 from safelight.infra import kv
-from safelight.infra.activity import Units
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Verdict, outcome
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Opening, Verdict, outcome
 from safelight.infra.queue.queue import Queue
-from safelight.infra.queue.worker import Opening
 from safelight.objects import repo as objects_repo
 from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.local import Blobs, LocalStore
@@ -81,7 +79,7 @@ class Desk(World):
         self.store = self.bucket or LocalStore(
             self.db, Blobs(self.directory / "blobs", RandomIds()), self.clock, self.ids
         )
-        self.units = Units(self.db, self.bus, self.clock)
+        self.units = self.queue.units
         self.open()
         for thing in (self.queue, self.bus, *self.opened.services):
             self.registry.add(thing)

@@ -10,7 +10,6 @@ from pathlib import Path
 from safelight.approvals import jobs as approvals
 from safelight.classification.classifiers import build
 from safelight.infra import failpoints
-from safelight.infra.activity import Units
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -49,7 +48,7 @@ async def main(url: str, directory: str, lease: str, armed: str) -> None:
     bus, settings = Bus(db, owner), load({"secret_key": "k" * 32})
     queue = Queue(db, bus, clock, owner=owner, node="here", kinds=KINDS, lease=float(lease))
     store = LocalStore(db, Blobs(Path(directory), ids), clock, ids)
-    base = Base(settings, clock, ids, Metrics(), db, bus, queue, Units(db, bus, clock))
+    base = Base(settings, clock, ids, Metrics(), db, bus, queue, queue.units)
     sandbox = Sandbox()
     opened = open_submissions(base, store, sandbox, build(settings, clock), Harmless())
     worker = Worker(queue, opened.handlers)

@@ -8,6 +8,7 @@ import pytest
 from objects.stores import Watch, make_bucket, s3_server
 from safelight.infra import failpoints
 from safelight.infra.db import Database
+from safelight.infra.files import joined
 from safelight.sandbox.sandbox import Sandbox
 from safelight.submissions.submit import SubmissionRequest, Submit
 from submissions.desk import ORG, Desk
@@ -35,7 +36,7 @@ async def test_a_life_in_a_bucket(desk: Desk) -> None:
     submission = await desk.submit(photo("daisy"), "flower.jpg")
     await desk.put("flower.jpg", plain("red", (300, 200), "JPEG"))
     pinned = await desk.store.get(f"submissions/{submission}")
-    assert await pinned.read() == photo("daisy")
+    assert await joined(pinned.chunks) == photo("daisy")
     await desk.work()
     assert (await desk.see(submission))["state"] == "PUBLISHED"
     shown = await desk.public(submission)

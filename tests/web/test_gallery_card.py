@@ -11,7 +11,8 @@ from safelight.infra.db import Database
 from safelight.infra.injected import ImageId
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
-from safelight.library.entry import ENTRY_STATUSES, Entry, RunStatus, words
+from safelight.library.entry import ENTRY_STATUSES, Entry, RunStatus
+from safelight.objects.keys import words
 from safelight.web.gallery.card import (
     STATUS_WORDS,
     Card,

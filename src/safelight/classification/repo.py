@@ -3,11 +3,12 @@
 from typing import Any
 
 from safelight.classification.lifecycle import Result, RunTarget
-from safelight.infra.activity import Unit
+from safelight.infra.activity import Unit, to_json
 from safelight.infra.db import Connection, Database, read, write
-from safelight.infra.history import Line, to_json
+from safelight.infra.history import Line
 from safelight.infra.queue.jobs import Job
-from safelight.library.entry import MACHINE, RunStatus, words
+from safelight.library.entry import MACHINE, RunStatus
+from safelight.objects.keys import words
 
 _DONE_FROM = MACHINE.before(RunStatus.DONE)
 

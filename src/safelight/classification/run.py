@@ -16,6 +16,7 @@ from safelight.classification.base import Classifier, ModelError, Prediction, Un
 from safelight.classification.jobs import RunPayload
 from safelight.classification.lifecycle import Result, RunTarget
 from safelight.infra.activity import Unit, Units
+from safelight.infra.files import joined
 from safelight.infra.history import Line
 from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import Dead, Done, Failure, Job, Retry, Verdict
@@ -91,7 +92,7 @@ class Classification:
             raise Superseded
         if content.info.size > _LARGEST:
             raise Undecodable("The file is too large to be classified.")
-        return await content.read()
+        return await joined(content.chunks)
 
     async def _apply(
         self, job: Job[RunPayload], target: RunTarget, prediction: Prediction

@@ -21,7 +21,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from safelight.errors import FileTooLarge
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, Ids
-from safelight.infra.logs import redact_query
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
 from safelight.settings import Settings
@@ -80,6 +79,11 @@ DatabaseDep = Annotated[Database, provided(Database)]
 QueueDep = Annotated[Queue, provided(Queue)]
 ClockDep = Annotated[Clock, provided(Clock)]
 SettingsDep = Annotated[Settings, provided(Settings)]
+_SECRET_PARAMETERS = re.compile(r"((?:^|[?&])(?:token|code)=)[^&]*", re.IGNORECASE)
+
+
+def redact_query(text: str) -> str:
+    return _SECRET_PARAMETERS.sub(r"\1…", text)
 
 
 class Frame:

@@ -21,7 +21,7 @@ A statement that is a whole unit by itself (a function in sql/ that appends its 
 no transaction here; its caller calls `announce` afterwards.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -29,12 +29,21 @@ from typing import Any, TypeVar
 from safelight.infra.bus import Bus
 from safelight.infra.db import Connection, Database, read, write
 from safelight.infra.failpoints import reach
-from safelight.infra.history import Activity, Line, to_json
+from safelight.infra.history import Activity, Line
 from safelight.infra.injected import Clock
 from safelight.infra.queue import repo as queue
-from safelight.infra.queue.jobs import ACTIVITY, TIMETABLE, TOPIC, Job, JobKind, LeaseLost
+from safelight.infra.queue.jobs import ACTIVITY, TIMETABLE, TOPIC, Job, JobId, JobKind, LeaseLost
 
 P = TypeVar("P")
+Adopt = Callable[[Job[Any]], None]
+
+
+def to_json(lines: Iterable[Line]) -> list[dict[str, Any]]:
+    """As `activity_append` in SQL takes them."""
+    return [
+        {"subject": line.subject, "also": line.also, "type": line.type, "data": line.data}
+        for line in lines
+    ]
 
 
 class Unit:
@@ -130,6 +139,8 @@ class Units:
         self.db = db
         self.clock = clock
         self._bus = bus
+        self._adopt: Adopt | None = None
+        self._owner: str | None = None
 
     @asynccontextmanager
     async def open(self, organization: str) -> AsyncIterator[Unit]:
@@ -151,6 +162,35 @@ class Units:
 
     def spread(self, unit: Unit) -> None:
         unit.spread(self._bus)
+
+    # Handing a job to the worker of this process, without anybody having to claim it
+
+    def employ(self, owner: str, adopt: Adopt | None) -> None:
+        """The worker's own: how it takes jobs handed over, or that it no longer does."""
+        self._owner, self._adopt = owner, adopt
+
+    @property
+    def lessee(self) -> str | None:
+        """Who can take a job at once, as `p_owner` of `job_enqueue`: the worker here, if any."""
+        return self._owner if self._adopt else None
+
+    def hand_over(
+        self,
+        kind: JobKind[P],
+        job_id: int | None,
+        payload: P,
+        *,
+        organization: str | None,
+        lessee: str | None,
+    ) -> None:
+        """After the commit: the worker here at once runs a job that was enqueued for it. One that
+        was enqueued for nobody is announced; one that was skipped (no id) is left alone."""
+        if job_id is None:
+            return
+        if lessee is None:
+            self._bus.announce(TOPIC, kind.name)
+        elif self._adopt and lessee == self._owner:
+            self._adopt(Job(JobId(job_id), kind, organization or "", kind.dump(payload), 1, 1))
 
     def announce(self, organization: str, *kinds: JobKind[Any]) -> None:
         """After a statement that was a unit by itself: its history, and the kinds it enqueued."""

@@ -79,6 +79,11 @@ class Receiving:
     __del__ = close
 
 
+async def joined(chunks: AsyncIterable[bytes]) -> bytes:
+    """For what is small enough to be held in memory."""
+    return b"".join([chunk async for chunk in chunks])
+
+
 def measure(path: Path) -> Measured:
     with path.open("rb", buffering=0) as file:
         return _measure(file)

@@ -6,7 +6,6 @@ carry (`MESSAGES` beside its lifecycle); all others are inner ones: part of a su
 of the feed only when asked for.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,13 +24,6 @@ class Line:
     type: str
     data: dict[str, Any] = field(default_factory=dict)
     also: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        return {"subject": self.subject, "also": self.also, "type": self.type, "data": self.data}
-
-
-def to_json(lines: Iterable[Line]) -> list[dict[str, Any]]:
-    return [line.to_json() for line in lines]
 
 
 @dataclass(frozen=True, slots=True)

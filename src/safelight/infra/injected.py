@@ -1,14 +1,17 @@
 """Time, ids and secrets: what nobody reads or makes by himself, so that tests can choose it."""
 
+import re
 import secrets
 import time
 import uuid
+from collections.abc import MutableMapping
 from datetime import UTC, datetime
-from typing import NewType, Protocol
+from typing import Any, NewType, Protocol
 
 ImageId = NewType("ImageId", str)
 
 TOKEN_PREFIX = "slt_"  # noqa: S105 - a prefix people can recognise in a leak, not a secret
+_TOKEN = re.compile(r"slt_[A-Za-z0-9_\-]{8,}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no letters that read as digits
 
 
@@ -70,3 +73,11 @@ class RandomIds:
 
 def _random_text(length: int) -> str:
     return "".join(secrets.choice(_ALPHABET) for _ in range(length))
+
+
+def hide_tokens(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    """A processor of log lines."""
+    for key, value in event.items():
+        if isinstance(value, str) and "slt_" in value:
+            event[key] = _TOKEN.sub("slt_…", value)
+    return event

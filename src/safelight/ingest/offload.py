@@ -55,7 +55,7 @@ class Offload:
         self._db = units.db
         self._store = store
         self._directory = directory
-        self._queue = queue
+        self._lease = queue.lease
         self._deliver = deliver
         self._clock = units.clock
         self._outcomes = Counter(
@@ -90,7 +90,7 @@ class Offload:
                 _endings(image),
                 self._clock.now_ms(),
                 job,
-                (self._queue.lessee, self._queue.lease),
+                (self._units.lessee, self._lease),
             )
 
         async def beaten(connection: Connection) -> OffloadResult | None:
@@ -141,7 +141,7 @@ class Offload:
         if stored.event_id is not None:
             self._deliver.remember(_event(image, stored, stored.event_id))
             delivery = DeliverPayload(stored.event_id, image.name)
-            self._queue.hand_over(
+            self._units.hand_over(
                 DELIVER,
                 stored.job_id,
                 delivery,

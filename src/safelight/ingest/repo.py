@@ -9,8 +9,9 @@ import asyncpg
 
 from safelight.errors import SafelightError
 from safelight.infra import activity
+from safelight.infra.activity import to_json
 from safelight.infra.db import STATEMENT_LOST, Connection, Database, read, write
-from safelight.infra.history import Line, to_json
+from safelight.infra.history import Line
 from safelight.infra.injected import ImageId
 from safelight.infra.queue.jobs import Job
 from safelight.infra.states import Phase, listed
@@ -44,11 +45,18 @@ class ConnectionLost(SafelightError):
         self.backend = backend
 
 
+# The machine's moves, as the statements that make them are handed them.
+_FROM_UPLOADED = MACHINE.moves[ImageStatus.UPLOADED]
+_STORED_FROM = MACHINE.before(ImageStatus.STORED)
+_FAILED_FROM = MACHINE.before(ImageStatus.FAILED)
+
+
 @write
 async def record_upload(
     connection: Connection, image: Image, node: str, lines: Sequence[Line]
 ) -> None:
-    MACHINE.check(ImageStatus.UPLOADED, image.status)
+    if image.status not in _FROM_UPLOADED:
+        MACHINE.check(ImageStatus.UPLOADED, image.status)
     backend = connection.get_server_pid()
     try:
         await connection.execute(
@@ -94,7 +102,7 @@ async def taken_names(connection: Connection, organization: str, names: list[str
 @read
 async def find(db: Database, image_id: str) -> Image | None:
     row = await db.fetchrow("SELECT * FROM images WHERE id = $1", image_id)
-    return None if row is None else Image.of_row(row)
+    return None if row is None else _image(row)
 
 
 @read
@@ -145,10 +153,10 @@ async def store(
             image.id,
             image.organization,
             image.name,
-            MACHINE.before(ImageStatus.STORED),
+            _STORED_FROM,
             asdict(landed),
             dict(metadata),
-            {outcome: line.to_json() for outcome, line in lines.items()},
+            dict(zip(lines, to_json(lines.values()), strict=True)),
             now,
             job.id,
             job.claim,
@@ -173,7 +181,7 @@ async def fail(db: Database, image: Image, line: Line, now: int, job: Job[Any]) 
         "SELECT image_failed($1, $2, $3, $4, $5, $6, $7)",
         image.id,
         image.organization,
-        MACHINE.before(ImageStatus.FAILED),
+        _FAILED_FROM,
         to_json([line]),
         now,
         job.id,
@@ -221,4 +229,11 @@ async def on_their_way(
     out. `limit` is how many are looked at."""
     values = (organization, failed_since, limit)
     rows = await (db.fetch(_ALL, *values) if names is None else db.fetch(_NAMED, *values, names))
-    return [Image.of_row(row) for row in rows]
+    return [_image(row) for row in rows]
+
+
+def _image(row: asyncpg.Record) -> Image:
+    values = {key: row[key] for key in Image.__dataclass_fields__}
+    values["idempotency_key"] = str(values["idempotency_key"])
+    values["status"] = ImageStatus(values["status"])
+    return Image(**values)

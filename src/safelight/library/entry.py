@@ -1,7 +1,5 @@
 """An entry of the library: what clients see, how its run stands, and what finds it. Pure."""
 
-import re
-import unicodedata
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -14,9 +12,6 @@ MESSAGES = {
     "upload_deleted": ("name", "eventTime"),
     "upload_delete_error": ("name", "error"),
 }
-
-_WORD = re.compile(r"[^\W_]+")
-_MOST_WORDS = 32
 
 
 class RunStatus(State):
@@ -86,20 +81,3 @@ class LibraryFilter:
     label: str | None = None
     query: str | None = None
     status: EntryStatus | None = None
-
-
-def words(*texts: str | None) -> list[str]:
-    """What an entry is found by, of its name and label: lower case, without accents, each once;
-    `IMG_0042.jpg` has the words img, 0042 and jpg."""
-    found: dict[str, None] = {}
-    for text in filter(None, texts):
-        plain = unicodedata.normalize("NFKD", text.casefold())
-        kept = "".join(char for char in plain if not unicodedata.combining(char))
-        found.update(dict.fromkeys(_WORD.findall(kept)))
-    return list(found)[:_MOST_WORDS]
-
-
-def prefix_query(text: str) -> str | None:
-    """Every word of the text as a prefix, in PostgreSQL's notation; None when it has no word."""
-    quoted = [f"'{word}':*" for word in words(text)]  # a word holds no quote and no backslash
-    return " & ".join(quoted) or None

@@ -4,11 +4,12 @@ from typing import Any
 
 import asyncpg
 
-from safelight.infra.activity import Unit
+from safelight.infra.activity import Unit, to_json
 from safelight.infra.db import Connection, Database, read, write
-from safelight.infra.history import Line, to_json
-from safelight.library.entry import Entry, LibraryFilter, RunStatus, words
+from safelight.infra.history import Line
+from safelight.library.entry import Entry, LibraryFilter, RunStatus
 from safelight.library.order import Mark, Present, Snapshot, Stamp, Tombstone
+from safelight.objects.keys import words
 from safelight.objects.store import Place, Written
 
 # What an event changes, in the unit of its delivery

@@ -16,8 +16,8 @@ from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.library import repo
 from safelight.library.deletion import UploadDeletion
-from safelight.library.entry import Entry, LibraryFilter, entry_status, prefix_query
-from safelight.objects.keys import InvalidKey, InvalidName, object_key
+from safelight.library.entry import Entry, LibraryFilter, entry_status
+from safelight.objects.keys import InvalidKey, InvalidName, object_key, prefix_query
 from safelight.objects.store import ObjectStore
 
 router = APIRouter(tags=["library"], prefix="/api/organizations/{org}/uploads")

@@ -1,4 +1,5 @@
-"""Names of images and the object keys made of them: `{organizationId}/{name}`.
+"""Names of images, the object keys made of them (`{organizationId}/{name}`), and the words they are
+found by.
 
 Guarantees: `clean_name` gives a name that `check_name` takes, and leaves such a name as it is;
 `split_key` takes back apart what `object_key` put together.
@@ -30,6 +31,8 @@ _UNSEEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 _UNSTORABLE: Final = frozenset({"Cc", "Cs"})
 _TRIMMED: Final = " ."
 _WORTH_NORMALIZING: Final = 2048
+_WORD = re.compile(r"[^\W_]+")
+_MOST_WORDS = 32
 
 
 class InvalidName(ValueError):
@@ -127,6 +130,23 @@ def within(size: int, start: int, stop: int | None) -> tuple[int, int]:
     if not 0 <= start < end and (start, end, size) != (0, 0, 0):
         raise RangeNotSatisfiable
     return start, end
+
+
+def words(*texts: str | None) -> list[str]:
+    """What an entry is found by, of its name and label: lower case, without accents, each once;
+    `IMG_0042.jpg` has the words img, 0042 and jpg."""
+    found: dict[str, None] = {}
+    for text in filter(None, texts):
+        plain = unicodedata.normalize("NFKD", text.casefold())
+        kept = "".join(char for char in plain if not unicodedata.combining(char))
+        found.update(dict.fromkeys(_WORD.findall(kept)))
+    return list(found)[:_MOST_WORDS]
+
+
+def prefix_query(text: str) -> str | None:
+    """Every word of the text as a prefix, in PostgreSQL's notation; None when it has no word."""
+    quoted = [f"'{word}':*" for word in words(text)]  # a word holds no quote and no backslash
+    return " & ".join(quoted) or None
 
 
 def to_metadata(name: str) -> str:

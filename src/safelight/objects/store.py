@@ -79,9 +79,6 @@ class Content:
     stop: int
     chunks: AsyncIterator[bytes]
 
-    async def read(self) -> bytes:
-        return b"".join([chunk async for chunk in self.chunks])
-
 
 @dataclass(frozen=True, slots=True)
 class Written:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from safelight.classification.base import Classifier
 from safelight.infra.db import Database
+from safelight.infra.files import joined
 from safelight.library import repo as library
 from safelight.objects.store import ObjectStore
 from safelight.sandbox.protocol import Bounds, Fault, FaultKind, Rendition
@@ -73,7 +74,7 @@ class Scan:
 
     async def _bytes(self, submission: Submission) -> bytes:
         content = await self.store.get(pinned_key(submission.id))
-        return await content.read()
+        return await joined(content.chunks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from safelight.infra.activity import Units
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -42,7 +41,7 @@ async def open_base(
         await bus.start()
     queue = Queue(db, bus, clock, owner=owner, node=node, kinds=kinds)
     try:
-        yield Base(settings, clock, ids, Metrics(), db, bus, queue, Units(db, bus, clock))
+        yield Base(settings, clock, ids, Metrics(), db, bus, queue, queue.units)
     finally:
         await bus.stop()
         db.terminate()

@@ -23,8 +23,8 @@ from safelight.infra.queue.jobs import (
     JobOutcome,
     outcome_of,
 )
-from safelight.infra.queue.ledger import Ledger
 from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.worker import Ledger
 
 
 class Hands:
@@ -58,7 +58,7 @@ class Hands:
 
     async def write(self, job: Job[Any], outcome: JobOutcome) -> None:
         """The end of a job, if it is still ours."""
-        ledger = Ledger(self.queue.db, self.queue.dead_letters, self.handlers, self.queue.lease)
+        ledger = Ledger(self.queue.db, self.queue, self.handlers)
         if ledger.add(job, outcome):
             await ledger.write_outcomes()
 

@@ -17,8 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from infra.queue.crew import Number, a_kind
 from safelight.infra.db import Connection, prepare
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Backoff, Failure, Job, JobId, PutBack
-from safelight.infra.queue.worker import Opening
+from safelight.infra.queue.jobs import Backoff, Failure, Job, JobId, Opening, PutBack
 
 ATTEMPTS = 3
 KIND = a_kind(retry=Backoff(attempts=ATTEMPTS))

@@ -21,14 +21,15 @@ from safelight.infra.queue.jobs import (
     JobKind,
     LeaseLost,
     Lost,
+    Opening,
     PutBack,
     Retry,
+    Slots,
     Verdict,
     by_name,
     outcome,
     outcome_of,
 )
-from safelight.infra.queue.worker import Opening, Slots
 
 KIND = a_kind(retry=Backoff(attempts=3, first=1.0, cap=8.0))
 ERROR = Failure("X", "y")

@@ -18,8 +18,7 @@ from infra.queue.crew import (
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import Done, Job, Verdict
-from safelight.infra.queue.worker import Opening, Slots
+from safelight.infra.queue.jobs import Done, Job, Opening, Slots, Verdict
 from safelight.testing.waiting import until
 
 

@@ -25,9 +25,8 @@ from infra.queue.crew import (
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Done, Failure, Job, JobId, PutBack, Verdict
-from safelight.infra.queue.ledger import Ledger
-from safelight.infra.queue.worker import Opening
+from safelight.infra.queue.jobs import Done, Failure, Job, JobId, Opening, PutBack, Verdict
+from safelight.infra.queue.worker import Ledger
 from safelight.testing.waiting import until
 
 LEASE = 1.0
@@ -189,7 +188,7 @@ async def test_a_job_put_off_and_claimed_again_at_once_keeps_its_new_lease(
 ) -> None:
     """It keeps its id, so the end of the first time must not be taken for the end of the second."""
     queue = a_queue(database)
-    ledger = Ledger(database, queue.dead_letters, {}, timedelta(hours=1))
+    ledger = Ledger(database, queue, {})
     await add_many(database, 1)
     lease = timedelta(seconds=1)
     for _ in range(2):

@@ -20,8 +20,7 @@ from infra.queue.crew import (
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Retry, Verdict
-from safelight.infra.queue.worker import Opening
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Opening, Retry, Verdict
 from safelight.testing.waiting import until
 
 

@@ -17,11 +17,11 @@ Gaps
 - A wake-up that is lost (a crash right after commit) costs at most the worker's poll of a second.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from safelight.infra.activity import Units
+from safelight.infra.activity import Adopt, Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Connection, Database
 from safelight.infra.injected import Clock
@@ -31,7 +31,6 @@ from safelight.infra.queue.jobs import (
     TIMETABLE,
     TOPIC,
     HourCount,
-    Job,
     JobId,
     JobKind,
     KindStatus,
@@ -41,8 +40,6 @@ from safelight.infra.queue.jobs import (
 P = TypeVar("P")
 
 LEASE_SECONDS = 10.0
-
-Adopt = Callable[[Job[Any]], None]
 
 
 class Queue:
@@ -58,15 +55,16 @@ class Queue:
         node: str,
         kinds: Iterable[JobKind[Any]],
         lease: float = LEASE_SECONDS,
+        units: Units | None = None,
     ) -> None:
         self.db = db
         self.bus = bus
         self.owner = owner
         self.node = node
         self.kinds = by_name(kinds)
-        self.dead_letters = DeadLetters(Units(db, bus, clock), self.kinds)
+        self.units = units or Units(db, bus, clock)
+        self.dead_letters = DeadLetters(self.units, self.kinds)
         self.lease = timedelta(seconds=lease)
-        self._adopt: Adopt | None = None
 
     # Enqueueing
 
@@ -106,7 +104,7 @@ class Queue:
     @property
     def lessee(self) -> str | None:
         """Who can take a job at once, as `p_owner` of `job_enqueue`: the worker here, if any."""
-        return self.owner if self._adopt else None
+        return self.units.lessee
 
     def hand_over(
         self,
@@ -117,18 +115,11 @@ class Queue:
         organization: str | None,
         lessee: str | None,
     ) -> None:
-        """After the commit: the worker here at once runs a job that was enqueued for it. One that
-        was enqueued for nobody is announced; one that was skipped (no id) is left alone."""
-        if job_id is None:
-            return
-        if lessee is None:
-            self.wake(kind)
-        elif self._adopt and lessee == self.owner:
-            self._adopt(Job(JobId(job_id), kind, organization or "", kind.dump(payload), 1, 1))
+        self.units.hand_over(kind, job_id, payload, organization=organization, lessee=lessee)
 
     def employ(self, adopt: Adopt | None) -> None:
         """The worker's own: how it takes jobs handed over, or that it no longer does."""
-        self._adopt = adopt
+        self.units.employ(self.owner, adopt)
 
     async def cancel(
         self,

@@ -17,14 +17,15 @@ Gaps
 
 import asyncio
 import time
-from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, assert_never
 
 import structlog
 
-from safelight.infra.db import Database
+from safelight.infra.db import AWAY, Database
 from safelight.infra.failpoints import reach
 from safelight.infra.queue import repo
 from safelight.infra.queue.handlers import Handler, matched
@@ -33,15 +34,19 @@ from safelight.infra.queue.jobs import (
     TOPIC,
     WORKER_DIED,
     Dead,
+    Done,
+    Failure,
     Job,
     JobId,
     JobOutcome,
+    Lost,
+    Opening,
     PutBack,
     Schedule,
+    Slots,
     Verdict,
     outcome_of,
 )
-from safelight.infra.queue.ledger import Ledger
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.watchdog import LoopWatchdog
 
@@ -54,12 +59,6 @@ _CANCEL_SECONDS = 1.0
 _CONNECTIONS = 2  # one for the loop, one for the leases: handlers cannot starve either
 
 log = structlog.get_logger()
-
-
-class Opening(NamedTuple):
-    kind: str
-    free: int
-    after: str  # the organization served last
 
 
 class Worker:
@@ -90,7 +89,7 @@ class Worker:
         queue = self._queue
         await repo.declare(queue.db, self._schedules, queue.node)
         self._db = await Database.open(queue.db.url, pool_size=_CONNECTIONS)
-        self._ledger = Ledger(self._db, queue.dead_letters, self._handlers, queue.lease)
+        self._ledger = Ledger(self._db, queue, self._handlers)
         self._unsubscribe = queue.bus.subscribe(TOPIC, self._hear, resync=self._look_at_everything)
         self._renewed = time.monotonic()
         self._watchdog.start()
@@ -278,42 +277,125 @@ async def _handle(handler: Handler[Any], job: Job[Any]) -> Verdict:
     return await handler.handle(job)
 
 
-class Slots:
-    """A kind is wanted from a wake-up until a claim brought less than was asked for."""
+class Ledger:
+    """What a worker owes the database. An outcome stays here until it was taken or refused: a lost
+    connection only delays it."""
 
-    def __init__(self, limits: Mapping[str, int]) -> None:
-        self._free = dict(limits)
-        self._after = dict.fromkeys(limits, "")
-        self._wanted: set[str] = set()
+    def __init__(self, db: Database, queue: Queue, handlers: Mapping[str, Handler[Any]]) -> None:
+        self._db = db
+        self._queue = queue
+        self._handlers = handlers
+        self._held: dict[JobId, Job[Any]] = {}
+        self._done: list[Job[Any]] = []
+        self._again: list[tuple[Job[Any], PutBack]] = []
+        self._dead: list[tuple[Job[Any], Failure]] = []
+        self._counts: Counter[str] = Counter()
 
-    def want(self, kinds: Iterable[str]) -> None:
-        self._wanted.update(kind for kind in kinds if kind in self._free)
+    def hold(self, job: Job[Any]) -> None:
+        """From now on its lease is renewed, until its end is written."""
+        self._held[job.id] = job
 
-    def wants(self, kind: str) -> bool:
-        return kind in self._wanted
-
-    def take(self, kind: str) -> bool:
-        if self._free[kind] <= 0:
-            return False
-        self._free[kind] -= 1
+    def add(self, job: Job[Any], outcome: JobOutcome) -> bool:
+        """Takes an outcome in; whether there is something to write."""
+        match outcome:
+            case PutBack():
+                self._again.append((job, outcome))
+            case Dead():
+                self._dead.append((job, Failure.of(outcome.error)))
+            case Done(already=False):
+                self._done.append(job)
+            case Done():
+                self._accepted(job, "processed")
+                return False
+            case Lost():
+                self._refused(job)
+                return False
+            case _:
+                assert_never(outcome)
         return True
 
-    def release(self, kind: str) -> None:
-        self._free[kind] += 1
+    async def write_outcomes(self) -> None:
+        """Writes every outcome that is here. Raises if the database is away; then call again."""
+        while self._done:
+            finished = list(self._done)
+            with self._letting_go(finished):
+                accepted = await repo.finish(self._db, finished)
+                for job in finished:
+                    self._written(job, accepted, "processed")
+            del self._done[: len(finished)]
+        while self._again:
+            returned = list(self._again)
+            with self._letting_go([job for job, _ in returned]):
+                accepted = await repo.put_back(self._db, returned)
+                for job, again in returned:
+                    self._put_back(job, again, accepted)
+            del self._again[: len(returned)]
+        while self._dead:
+            job, failure = self._dead[0]
+            with self._letting_go([job]):
+                await self._bury(job, failure)
+            del self._dead[0]
 
-    def openings(self) -> list[Opening]:
-        """What to ask for now. These kinds count as served: a wake-up from here on is a new one."""
-        found = [Opening(k, self._free[k], self._after[k]) for k in self._wanted if self._free[k]]
-        self._wanted.difference_update(opening.kind for opening in found)
-        return found
+    async def renew(self) -> None:
+        if self._held:
+            await repo.renew(self._db, list(self._held.values()), self._queue.lease)
 
-    def claimed(self, asked: Iterable[Opening], got: Mapping[str, list[str]]) -> None:
-        """Takes note of the organizations served, per kind, one entry per job."""
-        for kind, free, after in asked:
-            organizations = got.get(kind, ())
-            if len(organizations) >= free:
-                self._wanted.add(kind)
-            if organizations:
-                # The claim goes round once beginning after `after`: the last one served is the
-                # largest of those that came after the wrap, if any did.
-                self._after[kind] = max(organizations, key=lambda name: (name <= after, name))
+    async def count(self) -> None:
+        """Writes how many ended how since the last time."""
+        counts, self._counts = self._counts, Counter()
+        if not counts:
+            return
+        try:
+            await repo.count(self._db, counts["processed"], counts["failed"], counts["retried"])
+        except BaseException:
+            self._counts += counts
+            raise
+
+    @contextmanager
+    def _letting_go(self, jobs: list[Job[Any]]) -> Iterator[None]:
+        """An end that cannot be written (a bug of ours, or of a hook) must not hold up the others:
+        the leases end, and whoever takes the jobs over comes back here."""
+        try:
+            yield
+        except AWAY:
+            raise
+        except Exception:
+            log.exception("job.end_unwritten", jobs=[job.id for job in jobs])
+            for job in jobs:
+                self._let_go(job)
+
+    async def _bury(self, job: Job[Any], failure: Failure) -> None:
+        handler = self._handlers[job.kind.name]
+        buried = await self._queue.dead_letters.bury(handler, job, failure)
+        if buried:
+            log.error("job.dead", job=job.id, kind=job.kind.name, **failure.to_json())
+        self._written(job, {job.id} if buried else set(), "failed")
+
+    def _put_back(self, job: Job[Any], again: PutBack, accepted: set[int]) -> None:
+        if again.failure is None:
+            self._let_go(job)
+            return
+        log.warning(
+            "job.retried", job=job.id, kind=job.kind.name, attempt=job.attempt,
+            after=round(again.after, 3), **again.failure.to_json(),
+        )  # fmt: skip
+        self._written(job, accepted, "retried")
+
+    def _written(self, job: Job[Any], accepted: set[int], verdict: str) -> None:
+        if job.id in accepted:
+            self._accepted(job, verdict)
+        else:
+            self._refused(job)
+
+    def _let_go(self, job: Job[Any]) -> None:
+        """One that was put off keeps its id: it may be in our hands again already."""
+        if self._held.get(job.id) == job:
+            del self._held[job.id]
+
+    def _accepted(self, job: Job[Any], verdict: str) -> None:
+        self._let_go(job)
+        self._counts[verdict] += 1
+
+    def _refused(self, job: Job[Any]) -> None:
+        self._let_go(job)
+        log.warning("job.lost", job=job.id, kind=job.kind.name, claim=job.claim)

@@ -5,15 +5,8 @@ from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
 from safelight.ingest.lifecycle import Image, ImageStatus
-from safelight.library.entry import (
-    ENTRY_STATUSES,
-    Entry,
-    EntryStatus,
-    LibraryFilter,
-    RunStatus,
-    prefix_query,
-    words,
-)
+from safelight.library.entry import ENTRY_STATUSES, Entry, EntryStatus, LibraryFilter, RunStatus
+from safelight.objects.keys import prefix_query, words
 
 _KIB = 1024
 
