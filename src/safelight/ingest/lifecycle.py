@@ -3,7 +3,6 @@ record, and how its journey to the store can end. Pure."""
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
 
 from safelight.infra.injected import ImageId
 from safelight.infra.states import Machine, Phase, State
@@ -52,14 +51,6 @@ class Image:
     size_bytes: int
     created_at: int
     updated_at: int
-
-    @classmethod
-    def of_row(cls, row: Any) -> Self:
-        """A row of `images`, whichever statement read it."""
-        values = {key: row[key] for key in cls.__dataclass_fields__}
-        values["idempotency_key"] = str(values["idempotency_key"])
-        values["status"] = ImageStatus(values["status"])
-        return cls(**values)
 
 
 class OffloadOutcome(StrEnum):

@@ -94,7 +94,7 @@ async def taken_names(connection: Connection, organization: str, names: list[str
 @read
 async def find(db: Database, image_id: str) -> Image | None:
     row = await db.fetchrow("SELECT * FROM images WHERE id = $1", image_id)
-    return None if row is None else Image.of_row(row)
+    return None if row is None else image_of(row)
 
 
 @read
@@ -163,3 +163,11 @@ async def fail(db: Database, image: Image, line: Line, now: int, job: Job[Any]) 
         job.claim,
     )
     return OffloadOutcome(outcome)
+
+
+def image_of(row: asyncpg.Record) -> Image:
+    """A row of `images`, whichever statement read it."""
+    values = {key: row[key] for key in Image.__dataclass_fields__}
+    values["idempotency_key"] = str(values["idempotency_key"])
+    values["status"] = ImageStatus(values["status"])
+    return Image(**values)
