@@ -8,12 +8,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from PIL import Image
 
 from bench.pictures import two_megapixels
 from safelight.classification import lite0
-from safelight.classification.local import Predict
+from safelight.classification.network import Predict
 from safelight.classification.preprocess import Decoder
 
 MAX_PIXELS = 100_000_000
@@ -23,7 +24,7 @@ Work = Callable[[bytes], object]
 def ceiling(seconds: float, threads: int = 2, *, thumbnail: bool = False) -> tuple[float, float]:
     """Images per second and CPU milliseconds per image at two megapixels."""
     predict = _warm()
-    return measured(lambda data: predict(data, thumbnail), seconds, threads)
+    return measured(partial(predict, thumbnail=thumbnail), seconds, threads)
 
 
 def measured(work: Work, seconds: float, threads: int) -> tuple[float, float]:
@@ -50,14 +51,14 @@ def parts(seconds: float) -> dict[str, tuple[float, float]]:
     predict = _warm()
     return {
         "decode": measured(_decode, seconds, 1),
-        "decode, infer": measured(lambda data: predict(data, False), seconds, 1),
-        "decode, infer, thumbnail": measured(lambda data: predict(data, True), seconds, 1),
+        "decode, infer": measured(predict, seconds, 1),
+        "decode, infer, thumbnail": measured(partial(predict, thumbnail=True), seconds, 1),
     }
 
 
 def _warm() -> Predict:
     predict = lite0.load(MAX_PIXELS)
-    predict(two_megapixels(), True)
+    predict(two_megapixels(), thumbnail=True)
     return predict
 
 

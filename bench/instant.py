@@ -13,8 +13,8 @@ class Instant:
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
-    async def classify(self, data: bytes, *, thumbnail: bool = False) -> Prediction:
-        del data, thumbnail
+    async def classify(self, data: bytes, **_: bool) -> Prediction:
+        del data
         return Prediction("NOTHING", 1.0)
 
 

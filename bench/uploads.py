@@ -25,20 +25,19 @@ from bench.measure import Table, cpu_seconds, median, tree
 from bench.pictures import two_megapixels
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
-from safelight.http.middleware import Frame
+from safelight.http.frame import Frame
 from safelight.infra import logs
-from safelight.infra.db import Database
-from safelight.infra.injected import Clock, Ids, RandomIds
+from safelight.infra.activity import Units
+from safelight.infra.injected import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.postgres.server import EmbeddedPostgres
-from safelight.ingest.directory import Incoming, IngestDirectory
-from safelight.ingest.multipart import FilePart
-from safelight.ingest.receive import Limits, Receiver
+from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.receive import FilePart, Incoming, Receiver, UploadLimits
 from safelight.settings import ACCEPTED_TYPES, load
 from safelight.wiring import open_services
 
 TOKEN = "slt_" + "b" * 40
-LIMITS = Limits(2**31, 10**9, ACCEPTED_TYPES)
+LIMITS = UploadLimits(2**31, 10**9, ACCEPTED_TYPES)
 STEPS = ("drain", "framework", "parse", "hash and write", "fsync and rename", "whole upload")
 
 
@@ -46,7 +45,7 @@ class Unsynced(Incoming):
     """Everything but making it durable and visible."""
 
     def finish(self, extension: str) -> Path:
-        return self._directory.final_path(self._image_id, extension)
+        return self._hidden.with_suffix(f".{extension}")
 
 
 async def drain(scope: Scope, receive: Receive, send: Send) -> None:
@@ -99,9 +98,7 @@ async def app_for(step: str, directory: Path, database_url: str) -> AsyncIterato
             }
         )
         async with open_services(settings, database_url) as registry:
-            await first_start(
-                registry.get(Database), settings, registry.get(Clock), registry.get(Ids)
-            )
+            await first_start(registry.get(Units), settings, registry.get(Ids))
             yield create_app(registry)
 
 

@@ -14,9 +14,10 @@ import uvicorn
 from harness import TOKEN
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
-from safelight.http.registry import Registry
+from safelight.http.frame import Registry
+from safelight.infra.activity import Units
 from safelight.infra.db import Database
-from safelight.infra.injected import Clock, Ids
+from safelight.infra.injected import Ids
 from safelight.settings import load
 from safelight.testing.waiting import until
 from safelight.wiring import open_services
@@ -46,8 +47,7 @@ async def application(
         async with open_services(
             settings, database_url, worker=worker, address=lambda: url
         ) as registry:
-            clock, ids = registry.get(Clock), registry.get(Ids)
-            await first_start(registry.get(Database), settings, clock, ids)
+            await first_start(registry.get(Units), settings, registry.get(Ids))
             config = uvicorn.Config(
                 create_app(registry),
                 lifespan="off",

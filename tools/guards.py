@@ -34,10 +34,12 @@ TESTS = {
     "tests/library/test_mutations.py tests/library/test_scenarios.py",
     "objects": "tests/objects/test_collect.py tests/objects/test_conformance.py "
     "tests/submissions/test_publication.py tests/library/test_library.py",
-    "library": "tests/library/test_library.py tests/library/test_scenarios.py "
+    "library": "tests/library/test_statements.py tests/classification/test_runs.py "
+    "tests/library/test_races.py tests/library/test_library.py tests/library/test_scenarios.py "
     "tests/library/test_mutations.py tests/library/test_convergence.py",
-    "classification": "tests/library/test_mutations.py tests/library/test_scenarios.py "
-    "tests/library/test_library.py tests/library/test_convergence.py",
+    "classification": "tests/classification/test_runs.py tests/library/test_mutations.py "
+    "tests/library/test_scenarios.py tests/library/test_library.py "
+    "tests/library/test_convergence.py",
     "submissions": "tests/submissions/test_blocklist.py",
 }
 # One condition: up to the next AND or whatever may follow a WHERE, brackets taken whole.

@@ -31,8 +31,8 @@ from websockets.sync.client import ClientConnection, connect
 from safelight.accounts.first_start import ORGANIZATION, first_start
 from safelight.app import create_app
 from safelight.infra import logs
-from safelight.infra.db import Database
-from safelight.infra.injected import Clock, Ids
+from safelight.infra.activity import Units
+from safelight.infra.injected import Ids
 from safelight.infra.postgres.server import attached
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
@@ -108,7 +108,7 @@ async def serve(settings: Settings, database: str, profiler: Profiler) -> dict[s
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with open_services(settings, database, worker=True, address=lambda: url) as services:
             get = services.get
-            await first_start(get(Database), settings, get(Clock), get(Ids))
+            await first_start(get(Units), settings, get(Ids))
             options: dict[str, Any] = {"lifespan": "off", "log_config": None, "access_log": False}
             server = uvicorn.Server(uvicorn.Config(create_app(services), **options))
             serving = asyncio.create_task(server.serve([listener]))

@@ -5,15 +5,12 @@ from starlette.types import ASGIApp
 
 from safelight import __version__
 from safelight.accounts.routes import router as accounts
-from safelight.admin.queues.routes import router as queues
 from safelight.admin.routes import router as admin
 from safelight.approvals.routes import router as approvals
 from safelight.generations.artifacts.routes import router as artifacts
 from safelight.generations.routes import router as generations
-from safelight.generations.webhooks.routes import router as webhooks
 from safelight.http import errors
-from safelight.http.middleware import Frame
-from safelight.http.registry import Registry
+from safelight.http.frame import Frame, Registry
 from safelight.infra.injected import Ids
 from safelight.infra.metrics import Metrics
 from safelight.ingest.contract import DatabaseError
@@ -33,14 +30,12 @@ ROUTERS = (
     library,
     generations,
     artifacts,
-    webhooks,
     approvals,
     submissions,
     policies,
     live,
     accounts,
     admin,
-    queues,
     web,
 )
 BODY_LIMITS: dict[str, int | None] = {

@@ -21,6 +21,10 @@ class SafelightError(Exception):
         return " ".join((cls.__doc__ or cls.code).split())
 
 
+class UnknownError(SafelightError):
+    """Something went wrong on our side. Nothing was accepted; please try again."""
+
+
 class ConfigurationError(SafelightError):
     """A setting has a value Safelight cannot start with."""
 

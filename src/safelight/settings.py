@@ -19,7 +19,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 from safelight.errors import ConfigurationError
 
 PREFIX = "SAFELIGHT_"
-CLIENT_VARIABLES = frozenset({"SAFELIGHT_URL", "SAFELIGHT_TOKEN"})  # the command line's own
+EXAMPLE_VARIABLE = "SAFELIGHT_TOKEN"  # what our pages have people export for curl; not a setting
 SECRET_LENGTH = 32
 SHORTEST_CACHE = 60  # seconds, AI Gateway's own limit
 ACCEPTED_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/avif")
@@ -117,7 +117,9 @@ class Settings(BaseSettings):
         "auto", description="How images are sent. `auto`: bytes, but JSON through an AI Gateway."
     )
     workers_ai_timeout_seconds: Seconds = Field(30, description="Limit of one Workers AI request.")
-    thumbnails: Literal["on", "off"] = Field("on", description="Make a small rendition per image.")
+    thumbnails: Literal["on", "off"] = Field(
+        "on", description="Reserved for small renditions; has no effect yet."
+    )
 
     # Generations
     runware_url: str = Field("https://api.runware.ai/v1", description="Address of the Runware API.")
@@ -364,7 +366,7 @@ def load(overrides: Mapping[str, Any] | None = None) -> Settings:
 
 def _refuse_unknown_variables() -> None:
     known = {PREFIX + name.upper() for name in Settings.model_fields}
-    known |= CLIENT_VARIABLES | {f"{PREFIX}CONFIG"}
+    known |= {EXAMPLE_VARIABLE, f"{PREFIX}CONFIG"}
     for name in os.environ:
         if name.startswith(PREFIX) and name not in known:
             near = difflib.get_close_matches(name, known, n=1)

@@ -3,105 +3,80 @@
 Opened in the order things stand on each other, closed in reverse. Nothing else builds services.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from typing import Any
 
 import structlog
 
 from safelight.accounts.first_start import secret_key
-from safelight.accounts.services import account_services
-from safelight.admin.engine import Engine
-from safelight.admin.upkeep import Upkeep
+from safelight.accounts.services import open_accounts
+from safelight.admin import jobs as admin_jobs
+from safelight.admin.services import Engine, open_admin
+from safelight.approvals import jobs as approvals_jobs
 from safelight.approvals import lifecycle as approvals_lifecycle
-from safelight.classification import base as classification_base
+from safelight.classification import jobs as classification_jobs
+from safelight.classification import lifecycle as classification_lifecycle
 from safelight.classification.classifiers import build as build_classifier
-from safelight.classification.jobs import RUN
-from safelight.classification.run import Classification
+from safelight.classification.services import open_classification
+from safelight.generations import jobs as generations_jobs
 from safelight.generations import lifecycle as generations_lifecycle
-from safelight.generations.services import Generations, open_generations
+from safelight.generations.services import open_generations
+from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
 from safelight.infra.activity import Units
-from safelight.infra.base import Base
+from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.history import Messages
 from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
+from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
+from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
-from safelight.ingest.accept import Ingest
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.jobs import OFFLOAD
-from safelight.ingest.offload import Offload
-from safelight.ingest.receive import Limits
-from safelight.ingest.sweep import Sweep
+from safelight.ingest.services import open_ingest
+from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
-from safelight.library.deletion import Deletion
-from safelight.library.project import Projection
-from safelight.live.hub import Hub
+from safelight.library.services import open_library
+from safelight.live.routes import Hub, Messages
+from safelight.objects import jobs as objects_jobs
 from safelight.objects.deliver import Deliver
-from safelight.objects.notifications.intake import Intake
-from safelight.objects.registry import Ground, Opened, open_store
+from safelight.objects.services import open_objects, open_store
 from safelight.objects.store import ObjectStore
-from safelight.reactions import KINDS, handlers, reactions, schedules
+from safelight.reactions import reactions
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
+from safelight.submissions import jobs as submissions_jobs
 from safelight.submissions import lifecycle as submissions_lifecycle
-from safelight.submissions import services as submissions
+from safelight.submissions.services import limits, open_submissions
 from safelight.web.assets import Assets
 from safelight.web.rendering import Pages
 
+_JOBS = (
+    ingest_jobs,
+    objects_jobs,
+    classification_jobs,
+    generations_jobs,
+    approvals_jobs,
+    submissions_jobs,
+    admin_jobs,
+)
+KINDS: tuple[JobKind[Any], ...] = tuple(kind for jobs in _JOBS for kind in jobs.KINDS)
 MESSAGES = Messages(
     ingest_lifecycle.MESSAGES,
     library_entry.MESSAGES,
-    classification_base.MESSAGES,
+    classification_lifecycle.MESSAGES,
     approvals_lifecycle.MESSAGES,
     generations_lifecycle.MESSAGES,
     submissions_lifecycle.MESSAGES,
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What everything else stands on."""
-
-    settings: Settings
-    clock: Clock
-    ids: Ids
-    metrics: Metrics
-    db: Database
-    bus: Bus
-    queue: Queue
-    units: Units
-    directory: IngestDirectory
-    opened: Opened
-    secret: str
-    address: Callable[[], str]
-
-    @property
-    def base(self) -> Base:
-        return Base(
-            self.settings, self.clock, self.ids, self.metrics, self.db, self.bus, self.queue,
-            self.units,
-        )  # fmt: skip
-
-    @property
-    def store(self) -> ObjectStore:
-        return self.opened.store
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """What both answering and working need."""
-
-    sweep: Sweep
-    intake: Intake
-    generations: Generations
-    submissions: submissions.Front
+def schedules(settings: Settings) -> tuple[Schedule, ...]:
+    return tuple(schedule for jobs in _JOBS for schedule in jobs.schedules(settings))
 
 
 @asynccontextmanager
@@ -114,112 +89,103 @@ async def open_services(
 ) -> AsyncIterator[Registry]:
     """`address` is where this server can be called; webhooks of its own go there."""
     async with AsyncExitStack() as stack:
-        base = await _open_base(stack, settings, database_url, address or _configured(settings))
-        features = _open_features(stack, base)
-        if removed := await features.sweep.at_start():
+        directory = IngestDirectory(settings.ingest_path, RandomIds())
+        stack.callback(directory.close)
+        base = await stack.enter_async_context(open_base(settings, database_url, directory.node))
+        secret = await secret_key(base.db, settings, base.ids)
+        features, store = _open_features(
+            stack, base, directory, secret, address or _configured(settings)
+        )
+        registry = _registry(stack, base, features, store, secret)
+        if removed := await registry.get(IngestSweep).at_start():
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
-        engine = Engine(await _start_worker(stack, base, features) if worker else None)
-        yield _registry(stack, base, features, engine)
+        registry.add(Engine(await _start_worker(stack, base, features) if worker else None))
+        yield registry
 
 
-async def _open_base(
-    stack: AsyncExitStack, settings: Settings, database_url: str, address: Callable[[], str]
-) -> Opening:
-    clock, ids, metrics = SystemClock(), RandomIds(), Metrics()
-    await migrate(database_url)
-    db = await Database.open(database_url, pool_size=settings.database_pool_size)
-    stack.push_async_callback(db.close)
-    secret = await secret_key(db, settings, ids)
-    directory = IngestDirectory(settings.ingest_path, ids)
-    stack.callback(directory.close)
-    opened = open_store(Ground(settings, db, clock, ids, metrics))
-    stack.push_async_callback(opened.store.close)
-    process = ids.short("proc")
-    bus = Bus(db, process)
-    await bus.start()
-    stack.push_async_callback(bus.stop)
-    queue = Queue(db, bus, clock, owner=process, node=directory.node, kinds=KINDS)
-    units = Units(db, bus, clock)
-    return Opening(
-        settings, clock, ids, metrics, db, bus, queue, units, directory, opened, secret, address
-    )
+@asynccontextmanager
+async def open_base(
+    settings: Settings,
+    database_url: str,
+    node: str,
+    *,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+) -> AsyncIterator[Base]:
+    """What any feature can be opened on. `node` names the directory whose files it can see."""
+    clock, ids = clock or SystemClock(), ids or RandomIds()
+    async with AsyncExitStack() as stack:
+        await migrate(database_url)
+        db = await Database.open(database_url, pool_size=settings.database_pool_size)
+        stack.push_async_callback(db.close)
+        process = ids.short("proc")
+        bus = Bus(db, process)
+        await bus.start()
+        stack.push_async_callback(bus.stop)
+        queue = Queue(db, bus, clock, owner=process, node=node, kinds=KINDS)
+        yield Base(settings, clock, ids, Metrics(), db, bus, queue, Units(db, bus, clock))
 
 
-def _open_features(stack: AsyncExitStack, base: Opening) -> Features:
-    settings, db, clock = base.settings, base.db, base.clock
-    front = submissions.front(_submissions_ground(base))
-    generations = open_generations(
-        settings, db, base.queue, base.store, clock, base.ids, base.metrics, base.secret,
-        base.address, when_artifact_deleted=front.gone.artifact_deleted,
-    )  # fmt: skip
-    stack.push_async_callback(generations.close)
-    return Features(
-        sweep=Sweep(db, base.directory, clock, base.metrics, settings.ingest_ttl_seconds),
-        intake=Intake(db, base.queue, clock, base.opened.bucket),
-        generations=generations,
-        submissions=front,
-    )
-
-
-async def _start_worker(stack: AsyncExitStack, base: Opening, features: Features) -> Worker:
-    db, queue, clock, store = base.db, base.queue, base.clock, base.store
-    projection = Projection(base.units, store, lambda: queue.wake(RUN), telling=base.opened.telling)
-    front = features.submissions
-    deliver = Deliver(base.units, reactions(projection, front.gone))
-    offload = Offload(db, store, base.directory, queue, deliver, clock, base.metrics)
-    classifier = build_classifier(base.settings, clock)
+def _open_features(
+    stack: AsyncExitStack,
+    base: Base,
+    directory: IngestDirectory,
+    secret: str,
+    address: Callable[[], str],
+) -> tuple[Sequence[Feature], ObjectStore]:
+    opened = open_store(base)
+    store = opened.store
+    classifier = build_classifier(base.settings, base.clock)
     stack.push_async_callback(classifier.close)
-    sandbox = Sandbox(submissions.limits(base.settings))
+    sandbox = Sandbox(limits(base.settings))
     stack.push_async_callback(sandbox.close)
-    tools = await stack.enter_async_context(submissions.models(base.settings, db, classifier))
-    classify = Classification(base.units, store, classifier, sandbox)
-    everything = (
-        *handlers(
-            offload, features.sweep, deliver, base.opened, features.intake, classify,
-            front.approvals, Upkeep(db, clock),
-        ),
-        *features.generations.handlers,
-        *submissions.work(_submissions_ground(base), front, sandbox, tools),
-    )  # fmt: skip
-    worker = Worker(queue, everything, schedules(base.settings))
+    library = open_library(base, store, classification_jobs.RUN, telling=opened.telling)
+    submissions = open_submissions(base, store, sandbox, classifier)
+    deliver = Deliver(base.units, reactions(library.projection, submissions.deleted_sources))
+    deleted = submissions.deleted_sources.on_artifact_deleted
+    features = (
+        open_objects(base, opened, deliver),
+        open_accounts(base, secret),
+        open_ingest(base, directory, store, deliver),
+        library,
+        open_classification(base, store, classifier, sandbox),
+        open_generations(base, store, secret, address, when_artifact_deleted=deleted),
+        submissions,
+        open_admin(base),
+    )
+    for feature in features:
+        if feature.close:
+            stack.push_async_callback(feature.close)
+    return features, store
+
+
+async def _start_worker(stack: AsyncExitStack, base: Base, features: Sequence[Feature]) -> Worker:
+    handlers = [handler for feature in features for handler in feature.handlers]
+    worker = Worker(base.queue, handlers, schedules(base.settings))
     await worker.start()
     stack.push_async_callback(worker.stop, base.settings.shutdown_seconds)
     return worker
 
 
-def _registry(stack: AsyncExitStack, base: Opening, features: Features, engine: Engine) -> Registry:
-    db, clock, ids, queue = base.db, base.clock, base.ids, base.queue
-
-    def announce(organization: str) -> None:
-        queue.wake(OFFLOAD)
-        base.bus.announce("activity", organization)
-
-    ingest = Ingest(db, base.directory, _limits(base.settings), clock, ids, base.metrics, announce)
-    stack.callback(ingest.close)
-    hub = Hub(db, base.bus, MESSAGES)
+def _registry(
+    stack: AsyncExitStack,
+    base: Base,
+    features: Sequence[Feature],
+    store: ObjectStore,
+    secret: str,
+) -> Registry:
+    hub = Hub(base.db, base.bus, MESSAGES)
     stack.enter_context(hub.listening())
     registry = Registry(
-        base.settings, db, base.metrics, base.bus, queue, engine, hub, ingest, MESSAGES,
-        Cursors(base.secret), Deletion(base.store, queue, clock), features.intake, Pages(Assets()),
-        *account_services(db, clock, ids, base.secret),
-        *features.generations.services,
-        *features.submissions.services(),
+        base.settings, base.db, base.metrics, base.bus, base.units, base.queue, hub, MESSAGES,
+        Cursors(secret), Pages(Assets()),
+        *(service for feature in features for service in feature.services),
     )  # fmt: skip
-    registry.add(clock, as_type=Clock)
-    registry.add(ids, as_type=Ids)
-    registry.add(base.store, as_type=ObjectStore)
+    registry.add(base.clock, as_type=Clock)
+    registry.add(base.ids, as_type=Ids)
+    registry.add(store, as_type=ObjectStore)
     return registry
-
-
-def _submissions_ground(base: Opening) -> submissions.Ground:
-    return submissions.Ground(
-        base.settings, base.db, base.bus, base.queue, base.clock, base.ids, base.store
-    )
 
 
 def _configured(settings: Settings) -> Callable[[], str]:
     return lambda: settings.public_url or f"http://{settings.host}:{settings.port}"
-
-
-def _limits(settings: Settings) -> Limits:
-    return Limits(settings.max_upload_bytes, settings.max_pixels, settings.accepted_types)

@@ -1,12 +1,7 @@
 import pytest
 
-from safelight.accounts.sign_in.attempts import (
-    MOST_FAILURES,
-    WINDOW_MS,
-    is_username,
-    subjects,
-    wait_seconds,
-)
+from safelight.accounts.access import is_username
+from safelight.accounts.sign_in.flow import MOST_FAILURES, WINDOW_MS, subjects, wait_seconds
 
 NOW = 1_800_000_000_000
 

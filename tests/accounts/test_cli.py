@@ -17,8 +17,8 @@ import typer
 from accounts.world import HandClock
 from harness import running
 from safelight import __version__
-from safelight.accounts.credentials import Credentials
 from safelight.accounts.first_start import first_start
+from safelight.accounts.guard import Credentials
 from safelight.cli.accounts import parse_duration
 from safelight.cli.main import exit_code, main
 from safelight.errors import (
@@ -29,6 +29,8 @@ from safelight.errors import (
     SafelightError,
     Unavailable,
 )
+from safelight.infra.activity import Units
+from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.postgres.server import NoServer
@@ -60,7 +62,11 @@ def run(
 
 @pytest.fixture
 def set_up(database_url: str) -> None:
-    with_database(database_url, lambda db: first_start(db, load(), HandClock(), RandomIds()))
+    with_database(database_url, lambda db: first_start(units(db), load(), RandomIds()))
+
+
+def units(db: Database) -> Units:
+    return Units(db, Bus(db, "test"), HandClock())
 
 
 def with_database(url: str, act: Callable[[Database], Any]) -> Any:

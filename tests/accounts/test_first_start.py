@@ -10,6 +10,8 @@ from safelight.accounts import repo
 from safelight.accounts.access import Role
 from safelight.accounts.first_start import first_start, secret_key
 from safelight.infra import failpoints
+from safelight.infra.activity import Units
+from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.injected import RandomIds
@@ -17,11 +19,11 @@ from safelight.settings import Settings, load
 
 TOKEN = "slt_" + "b" * 32
 STEPS = [
-    "first_start.organization",
-    "first_start.operator",
-    "first_start.membership",
-    "first_start.token",
-    "sign_in.add_link",
+    "accounts.add_organization",
+    "accounts.add_user",
+    "accounts.put_member",
+    "accounts.add_token",
+    "accounts.sign_in.add_link",
 ]
 
 
@@ -30,7 +32,7 @@ def settings(token: str | None = None) -> Settings:
 
 
 async def start(world: World, token: str | None = None) -> str | None:
-    return await first_start(world.db, settings(token), world.clock, world.ids)
+    return await first_start(world.units, settings(token), world.ids)
 
 
 async def counts(db: Database) -> list[int]:
@@ -123,10 +125,8 @@ async def test_a_crash_at_any_step_leaves_nothing(world: World, step: str) -> No
 
 
 async def test_starting_together_sets_up_once(database: Database) -> None:
-    clock, ids = HandClock(), RandomIds()
-    links = await asyncio.gather(
-        *(first_start(database, settings(TOKEN), clock, ids) for _ in range(5))
-    )
+    units, ids = Units(database, Bus(database, "test"), HandClock()), RandomIds()
+    links = await asyncio.gather(*(first_start(units, settings(TOKEN), ids) for _ in range(5)))
     assert sum(link is not None for link in links) == 1
     assert await counts(database) == [1, 1, 1, 1, 1]
 

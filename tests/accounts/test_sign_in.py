@@ -7,7 +7,7 @@ import pytest
 from accounts.world import PASSWORD, World
 from safelight.accounts import repo
 from safelight.accounts.access import Role
-from safelight.accounts.credentials import Credentials
+from safelight.accounts.guard import Credentials
 from safelight.accounts.sign_in.flow import DeadLink, WrongPassword, make_link
 from safelight.errors import InvalidRequest, RateLimited
 from safelight.infra import failpoints
@@ -61,7 +61,7 @@ async def test_accents_may_be_typed_either_way(world: World) -> None:
 
 async def test_only_digests_are_stored(world: World, ada: str) -> None:
     cookie = await world.cookie("ada")
-    link = await make_link(world.db, world.clock, world.ids, ada)
+    link = await make_link(world.db, world.ids, ada, world.clock.now_ms())
     secret = await world.token("acme", Role.VIEWER)
     stored = ""
     for table in ("sessions", "sign_in_links", "tokens", "users"):
@@ -121,7 +121,9 @@ async def test_out_ends_this_session_only(world: World, ada: str) -> None:
 
 
 async def test_a_link_works_once(world: World, ada: str) -> None:
-    code = (await make_link(world.db, world.clock, world.ids, ada)).removeprefix("/login?code=")
+    code = (await make_link(world.db, world.ids, ada, world.clock.now_ms())).removeprefix(
+        "/login?code="
+    )
     results = await asyncio.gather(
         *(world.sign_in.with_code(code, cookie=None) for _ in range(4)), return_exceptions=True
     )
@@ -131,7 +133,9 @@ async def test_a_link_works_once(world: World, ada: str) -> None:
 
 
 async def test_a_link_works_for_a_day(world: World, ada: str) -> None:
-    codes = [(await make_link(world.db, world.clock, world.ids, ada))[12:] for _ in range(2)]
+    codes = [
+        (await make_link(world.db, world.ids, ada, world.clock.now_ms()))[12:] for _ in range(2)
+    ]
     world.clock.advance(hours=23.9)
     assert await world.sign_in.with_code(codes[0], cookie=None)
     world.clock.advance(hours=0.1)
@@ -139,10 +143,10 @@ async def test_a_link_works_for_a_day(world: World, ada: str) -> None:
         await world.sign_in.with_code(codes[1], cookie=None)
 
 
-@pytest.mark.parametrize("step", ["use_link", "sweep", "add_session"])
+@pytest.mark.parametrize("step", ["sign_in.use_link", "sign_in.purge_expired", "add_session"])
 async def test_a_crash_does_not_use_a_link_up(world: World, ada: str, step: str) -> None:
-    code = (await make_link(world.db, world.clock, world.ids, ada))[12:]
-    failpoints.arm(f"sign_in.{step}", "raise@1")
+    code = (await make_link(world.db, world.ids, ada, world.clock.now_ms()))[12:]
+    failpoints.arm(f"accounts.{step}", "raise@1")
     with pytest.raises(FailpointError):
         await world.sign_in.with_code(code, cookie=None)
     assert await world.sign_in.with_code(code, cookie=None)
@@ -249,10 +253,10 @@ async def test_the_username_is_no_password(world: World) -> None:
         await world.sign_in.change_password(user_id, current=None, new="Maximilian", address=None)
 
 
-@pytest.mark.parametrize("step", ["set_password", "end_sessions", "add_session"])
+@pytest.mark.parametrize("step", ["set_password", "end_sessions_of", "add_session"])
 async def test_a_crash_leaves_the_old_password(world: World, ada: str, step: str) -> None:
     old = await world.cookie("ada")
-    failpoints.arm(f"sign_in.{step}", "raise@1")
+    failpoints.arm(f"accounts.{step}", "raise@1")
     with pytest.raises(FailpointError):
         await world.sign_in.change_password(
             ada, current=PASSWORD, new="another password", address=None
@@ -274,7 +278,7 @@ async def test_a_password_changed_meanwhile_opens_nothing(world: World, ada: str
 
 async def test_revoking_ends_everything_even_if_the_name_comes_back(world: World, ada: str) -> None:
     cookie = await world.cookie("ada")
-    code = (await make_link(world.db, world.clock, world.ids, ada))[12:]
+    code = (await make_link(world.db, world.ids, ada, world.clock.now_ms()))[12:]
     await world.members.revoke_user("ada")
     assert await world.credentials.of_session(cookie) is None
     with pytest.raises(WrongPassword):

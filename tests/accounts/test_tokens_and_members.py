@@ -7,8 +7,7 @@ import pytest
 from accounts.world import World
 from safelight.accounts import repo
 from safelight.accounts.access import Caller, Grant, Role
-from safelight.accounts.changes import UnknownOrganization
-from safelight.accounts.members import LastAdmin, UnknownMember, UnknownUser
+from safelight.accounts.members import LastAdmin, UnknownMember, UnknownOrganization, UnknownUser
 from safelight.accounts.tokens import UnknownToken
 from safelight.errors import Conflict, Forbidden, InvalidRequest, NameTaken, NotFound
 from safelight.infra import failpoints
@@ -230,19 +229,21 @@ async def test_an_organization_is_made_once(world: World, ada: Caller) -> None:
         await world.members.make_organization("acme")
 
 
-@pytest.mark.parametrize("step", ["add_user", "put_member", "tell"])
+@pytest.mark.parametrize(
+    "step", ["accounts.add_user", "accounts.sign_in.add_link", "accounts.put_member", "unit.close"]
+)
 async def test_a_crash_leaves_no_half_made_member(world: World, ada: Caller, step: str) -> None:
     before = await history(world)
-    failpoints.arm(f"accounts.{step}", "raise@1")
+    failpoints.arm(step, "raise@1")
     with pytest.raises(FailpointError):
         await world.members.put("acme", "bob", Role.MEMBER, actor=ada)
     assert await repo.user_named(world.db, "bob") is None
     assert await history(world) == before
 
 
-@pytest.mark.parametrize("step", ["add_token", "tell"])
+@pytest.mark.parametrize("step", ["accounts.add_token", "unit.close"])
 async def test_a_crash_leaves_no_half_made_token(world: World, ada: Caller, step: str) -> None:
-    failpoints.arm(f"accounts.{step}", "raise@1")
+    failpoints.arm(step, "raise@1")
     with pytest.raises(FailpointError):
         await make(world, ada)
     assert await repo.tokens(world.db, None, before=None, limit=None) == []

@@ -10,19 +10,23 @@ from fastapi import FastAPI
 
 from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role
-from safelight.accounts.credentials import Credentials
-from safelight.accounts.guard import COOKIE
+from safelight.accounts.guard import COOKIE, Credentials
 from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
 from safelight.accounts.routes import router as accounts_router
-from safelight.accounts.services import account_services
+from safelight.accounts.services import open_accounts
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.accounts.tokens import Tokens
 from safelight.http import errors
+from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
+from safelight.infra.activity import Units
+from safelight.infra.base import Base
+from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, Ids, RandomIds
+from safelight.infra.metrics import Metrics
+from safelight.infra.queue.queue import Queue
 from safelight.settings import Settings, load
 from safelight.web.assets import Assets
 from safelight.web.pages.errors import render_error_page
@@ -61,7 +65,7 @@ class World:
         self.registry = Registry(self.settings, self.db, Cursors("k" * 32), Pages(Assets()))
         self.registry.add(self.clock, as_type=Clock)
         self.registry.add(self.ids, as_type=Ids)
-        for service in account_services(self.db, self.clock, self.ids, "k" * 32, CHEAP):
+        for service in open_accounts(self.base(), "k" * 32, CHEAP).services:
             self.registry.add(service)
         self.api = FastAPI(openapi_url=None, redirect_slashes=False)
         self.api.state.registry = self.registry
@@ -70,6 +74,12 @@ class World:
         )
         self.api.include_router(accounts_router)
         self.api.include_router(web_router)
+
+    def base(self) -> Base:
+        bus, clock = Bus(self.db, "test"), self.clock
+        queue = Queue(self.db, bus, clock, owner="test", node="test", kinds=())
+        self.units = Units(self.db, bus, clock)
+        return Base(self.settings, clock, self.ids, Metrics(), self.db, bus, queue, self.units)
 
     @property
     def credentials(self) -> Credentials:

@@ -1,35 +1,50 @@
 """Upkeep removes what has had its time, and nothing else."""
 
-from safelight.admin.upkeep import Upkeep
-from safelight.infra import activity, kv
+import pytest
+
+from safelight.admin.services import Upkeep
+from safelight.infra import activity, failpoints, kv
+from safelight.infra.activity import Units
+from safelight.infra.bus import Bus
 from safelight.infra.db import Database
+from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
 
 DAY = 86_400_000
 NOW = 100 * DAY
+TOMBSTONES = "library.purge_tombstones"
 
 
-class Noon:
+class At:
+    def __init__(self, now: int = NOW) -> None:
+        self.now = now
+
     def now_ms(self) -> int:
-        return NOW
+        return self.now
 
     def monotonic(self) -> float:
         return 0.0
 
 
-async def test_what_goes_and_what_stays(database: Database) -> None:
+@pytest.mark.parametrize("point", [None, "kv.sweep", "activity.cut_feed", TOMBSTONES])
+async def test_what_goes_and_what_stays(database: Database, point: str | None) -> None:
+    """Also after a death half-way."""
     await kv.put(database, "old", 1, now=0, ttl_ms=DAY)
     await kv.put(database, "new", 1, now=NOW, ttl_ms=DAY)
-    seqs = []
     for at in (NOW - 31 * DAY, NOW - 29 * DAY):
-        async with database.transaction() as connection:
-            seqs.append(await activity.append(connection, "acme", at, Line("image:1", "x")))
+        async with Units(database, Bus(database, "test"), At(at)).open("acme") as unit:
+            unit.tell(Line("image:1", "x"))
+    seqs = [row.seq for row in await activity.feed(database, "acme", after=0, limit=9, types=None)]
     for name, buried in (("old", NOW - 31 * DAY), ("new", NOW - 29 * DAY)):
         await database.execute(
             "INSERT INTO tombstones VALUES ('acme', $1, 0, NULL, 'safelight', $2)", name, buried
         )
-    await Upkeep(database, Noon()).run()
-    await Upkeep(database, Noon()).run()
+    if point:
+        failpoints.arm(point, "raise@1")
+        with pytest.raises(FailpointError):
+            await Upkeep(database, At()).run()
+    await Upkeep(database, At()).run()
+    await Upkeep(database, At()).run()
     assert [row["key"] for row in await database.fetch("SELECT key FROM kv")] == ["new"]
     assert await activity.bounds(database, "acme") == (seqs[0], seqs[1])
     rows = await database.fetch("SELECT name FROM tombstones")

@@ -1,6 +1,5 @@
 """Approvals in one process, about a thing that remembers what was decided about it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,11 +7,11 @@ import httpx
 
 from accounts.world import World
 from safelight.accounts.access import Role
-from safelight.approvals.repo import Approval, Subject
+from safelight.approvals.lifecycle import Approval, Subject
 from safelight.approvals.routes import router
 from safelight.approvals.workflow import Approvals, Question
+from safelight.infra.activity import Unit, Units
 from safelight.infra.bus import Bus
-from safelight.infra.db import Connection
 from safelight.infra.history import Line
 
 ORG = "acme"
@@ -27,17 +26,15 @@ class Thing:
     heard: list[tuple[str, str]] = field(default_factory=list)
     trouble: Exception | None = None
 
-    async def lock(self, connection: Connection, _: str) -> None:
-        assert connection.is_in_transaction()
+    async def lock(self, unit: Unit, _: str) -> None:
+        assert unit.connection.is_in_transaction()
 
-    async def decided(
-        self, connection: Connection, approval: Approval, _: dict[str, str]
-    ) -> Sequence[Line]:
-        assert connection.is_in_transaction()
+    async def on_decided(self, unit: Unit, approval: Approval, _: dict[str, str]) -> None:
+        assert unit.connection.is_in_transaction()
         if self.trouble:
             raise self.trouble
         self.heard.append((approval.id, approval.status))
-        return [Line("thing:1", "thing_decided", {"status": approval.status})]
+        unit.tell(Line("thing:1", "thing_decided", {"status": approval.status}))
 
 
 @dataclass
@@ -46,9 +43,8 @@ class Office(World):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.approvals = Approvals(
-            self.db, Bus(self.db, "office"), self.clock, self.ids, WEEK_MS, {"thing": self.thing}
-        )
+        units = Units(self.db, Bus(self.db, "office"), self.clock)
+        self.approvals = Approvals(units, self.ids, WEEK_MS, {"thing": self.thing})
         self.registry.add(self.approvals)
         self.api.include_router(router)
 

@@ -202,7 +202,7 @@ async def test_what_cannot_follow_keeps_it_undecided(office: Office) -> None:
     office.thing.trouble = ConnectionResetError()
     with pytest.raises(ConnectionResetError):
         await office.approvals.approve_request(ORG, approval, ADA, None)
-    failpoints.arm("approvals.settle", "raise")
+    failpoints.arm("approvals.write_decision", "raise")
     office.thing.trouble = None
     with pytest.raises(failpoints.FailpointError):
         await office.approvals.approve_request(ORG, approval, ADA, None)
@@ -215,9 +215,9 @@ async def test_what_cannot_follow_keeps_it_undecided(office: Office) -> None:
 
 async def test_a_moot_question_is_called_off(office: Office) -> None:
     approval = await office.ask(about_thing=True)
-    async with office.db.transaction() as connection:
-        told = await office.approvals.call_off(connection, approval, ADA, "withdrawn")
-        again = await office.approvals.call_off(connection, approval, ADA, "withdrawn")
-        missing = await office.approvals.call_off(connection, "apr_none", ADA, "withdrawn")
-    assert ([entry.type for entry in told], again, missing) == (["approval_rejected"], [], [])
+    async with office.approvals.units.open(ORG) as unit:
+        for moot in (approval, approval, "apr_none"):  # again, or of nothing, it does nothing
+            await office.approvals.call_off(unit, moot, ADA, "withdrawn")
+    told = [kind for _, kind, _ in await office.story()]
+    assert told == ["approval_requested", "approval_rejected"]
     assert office.thing.heard == []

@@ -56,7 +56,14 @@ async def test_a_photograph_gets_a_label_and_a_score(classifier: Classifier, nam
     found = await classifier.classify(photo(name))
     assert re.fullmatch("[A-Z][-A-Z' .]*", found.label)
     assert 0 <= found.score <= 1
-    assert found.thumbnail is None
+    assert found.thumbnail is found.embedding is None
+
+
+async def test_an_embedding_is_there_only_if_asked_for(classifier: Classifier) -> None:
+    """Every classifier may be asked; the network of our own has one to give."""
+    found = await classifier.classify(photo("cat"), embedding=True)
+    assert (found.embedding is not None) == (classifier.name == "lite0")
+    assert (await classifier.classify(photo("cat"))).embedding is None
 
 
 @pytest.mark.parametrize("orientation", [1, 6])

@@ -13,8 +13,7 @@ from classification import lite0_reference
 from classification.images import encoded, gray16, opened, photo, turned
 from safelight.classification import lite0
 from safelight.classification.base import Prediction
-from safelight.classification.local import Predict
-from safelight.classification.network import Session, softmax
+from safelight.classification.network import Predict, Session, softmax
 from safelight.classification.preprocess import Decoder
 from safelight.classification.weights import fold, read_checkpoint
 
@@ -55,7 +54,7 @@ def cosine(one: Prediction, other: Prediction) -> float:
 def test_photographs_get_the_labels_people_would_give(
     predict: Predict, name: str, labels: set[str], least: float
 ) -> None:
-    found = predict(photo(name), False)
+    found = predict(photo(name))
     assert found.label in labels
     assert least < found.score < 1
     assert found.thumbnail is None
@@ -90,37 +89,37 @@ def test_the_graph_is_what_its_maker_makes() -> None:
 
 
 def test_the_embedding_finds_the_same_picture_again(predict: Predict) -> None:
-    cat, coffee = predict(photo("cat"), False), predict(photo("coffee"), False)
+    cat, coffee = predict(photo("cat"), embedding=True), predict(photo("coffee"), embedding=True)
     assert cat.embedding
     assert len(cat.embedding) == 1280 * 2
     smaller = encoded(opened(photo("cat")).resize((300, 200)), "WEBP", quality=60)
     assert cosine(cat, cat) == pytest.approx(1, abs=0.01)
-    assert cosine(cat, predict(smaller, False)) > 0.8
+    assert cosine(cat, predict(smaller, embedding=True)) > 0.8
     assert cosine(cat, coffee) < 0.5
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_a_turned_photograph_is_judged_upright(predict: Predict, orientation: int) -> None:
-    found = predict(turned(opened(photo("coffee")), orientation), False)
+    found = predict(turned(opened(photo("coffee")), orientation))
     assert found.label == "ESPRESSO"
     assert found.score > 0.9
 
 
 def test_sixteen_bits_of_gray_look_like_eight(predict: Predict) -> None:
     image = opened(photo("coffee")).convert("L")
-    eight, sixteen = predict(encoded(image, "PNG"), False), predict(gray16(image), False)
+    eight, sixteen = predict(encoded(image, "PNG")), predict(gray16(image))
     assert sixteen.label == eight.label
     assert sixteen.score == pytest.approx(eight.score, abs=0.02)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "WEBP", "GIF", "AVIF"])
 def test_other_formats_agree_with_the_jpeg(predict: Predict, kind: str) -> None:
-    assert predict(encoded(opened(photo("coffee")), kind), False).label == "ESPRESSO"
+    assert predict(encoded(opened(photo("coffee")), kind)).label == "ESPRESSO"
 
 
 def test_a_large_jpeg_is_judged_like_the_small_one(predict: Predict) -> None:
     large = encoded(opened(photo("coffee")).resize((3000, 2000)), "JPEG", quality=90)
-    found = predict(large, False)
+    found = predict(large)
     assert found.label == "ESPRESSO"
     assert found.score > 0.9
 

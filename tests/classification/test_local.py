@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from safelight.classification.base import ModelError, Prediction, Undecodable
-from safelight.classification.local import LocalClassifier, Predict
+from safelight.classification.network import LocalClassifier, Predict
 
 ANSWER = Prediction("DAISY", 0.5)
 
@@ -24,7 +24,7 @@ async def test_two_threads_take_sixteen_calls_two_at_a_time() -> None:
     both, lock = threading.Barrier(2), threading.Lock()
     busy, most = 0, 0
 
-    def predict(_data: bytes, _thumbnail: bool) -> Prediction:
+    def predict(_data: bytes, **_: bool) -> Prediction:
         nonlocal busy, most
         with lock:
             busy += 1
@@ -47,7 +47,7 @@ async def test_the_model_is_loaded_once_by_whoever_comes_first() -> None:
 
     def load() -> Predict:
         loads.append(1)
-        return lambda _data, _thumbnail: ANSWER
+        return lambda _data, **_: ANSWER
 
     classifier = LocalClassifier("test", "test", hash_model=lambda: "ff", load=load, threads=4)
     await classifier.open()
@@ -65,7 +65,7 @@ async def test_opening_again_costs_nothing() -> None:
         return "ff"
 
     classifier = LocalClassifier(
-        "test", "test", hash_model=hash_model, load=lambda: lambda _data, _thumbnail: ANSWER
+        "test", "test", hash_model=hash_model, load=lambda: lambda _data, **_: ANSWER
     )
     await classifier.open()
     await classifier.open()
@@ -80,7 +80,7 @@ async def test_a_failed_load_is_tried_again() -> None:
     def load() -> Predict:
         if problem := next(tries):
             raise problem
-        return lambda _data, _thumbnail: ANSWER
+        return lambda _data, **_: ANSWER
 
     classifier = LocalClassifier("test", "test", hash_model=lambda: "ff", load=load, threads=1)
     with pytest.raises(ModelError, match="hiccuped"):
@@ -91,7 +91,7 @@ async def test_a_failed_load_is_tried_again() -> None:
 
 @pytest.mark.parametrize("error", [RuntimeError("broken"), MemoryError(), ValueError()])
 async def test_whatever_goes_wrong_inside_is_the_models_fault(error: Exception) -> None:
-    def predict(_data: bytes, _thumbnail: bool) -> Prediction:
+    def predict(_data: bytes, **_: bool) -> Prediction:
         raise error
 
     classifier = made(predict)
@@ -111,7 +111,7 @@ async def test_a_cancelled_caller_frees_the_place_it_waited_for() -> None:
     begun, go = threading.Event(), threading.Event()
     seen = []
 
-    def predict(data: bytes, _thumbnail: bool) -> Prediction:
+    def predict(data: bytes, **_: bool) -> Prediction:
         begun.set()
         go.wait(20)
         seen.append(data)

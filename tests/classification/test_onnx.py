@@ -14,7 +14,7 @@ from classification.small_model import FRUIT, write
 from safelight.classification import onnx
 from safelight.classification.base import ModelError
 from safelight.classification.declared import PRESETS, Declared, parse
-from safelight.classification.local import LocalClassifier
+from safelight.classification.network import LocalClassifier
 from safelight.errors import ConfigurationError
 from safelight.settings import load
 

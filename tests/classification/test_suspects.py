@@ -31,8 +31,7 @@ class Seeing:
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
-    async def classify(self, data: bytes, *, thumbnail: bool = False) -> Prediction:
-        del thumbnail
+    async def classify(self, data: bytes, **_: bool) -> Prediction:
         self.seen.append(data)
         return Prediction("TABBY", 0.5)
 

@@ -102,16 +102,16 @@ async def test_the_same_image_is_the_same_request(vendor: Vendor) -> None:
     assert first.body == second.body
 
 
-async def test_a_spent_allowance_is_final_for_today(vendor: Vendor) -> None:
+async def test_a_spent_allowance_comes_back_tomorrow(vendor: Vendor) -> None:
     error = await asked(vendor, emulator.refusal(429, 3036, "allocation used up"))
-    assert error.final_today
+    assert not error.permanent
     assert error.retry_after is not None
     assert 60 < error.retry_after <= 86_400 + 60
 
 
 async def test_no_capacity_is_worth_waiting_for(vendor: Vendor) -> None:
     error = await asked(vendor, emulator.refusal(429, 3040, retry_after="4"))
-    assert (error.retry_after, error.final_today, error.permanent) == (4, False, False)
+    assert (error.retry_after, error.permanent) == (4, False)
 
 
 async def test_a_wrong_token_is_permanent_and_stays_out_of_the_words(vendor: Vendor) -> None:
@@ -160,7 +160,6 @@ async def test_a_vendor_that_misbehaves_can_be_asked_again(
         with pytest.raises(ModelError) as refusal:
             await made.classify(CAT)
         assert not refusal.value.permanent
-        assert not refusal.value.final_today
         assert (await made.classify(CAT)).label == "PERSIAN CAT"
 
 

@@ -71,7 +71,7 @@ def test_the_ends_of_the_scale_are_scores(score: float) -> None:
 def test_an_answer_that_cannot_be_believed_is_the_models_fault(entries: Any) -> None:
     error = refused(200, answer(entries))
     assert not error.permanent
-    assert not error.final_today
+    assert error.retry_after is None
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_an_answer_that_is_no_json_is_the_models_fault(body: bytes) -> None:
 
 def test_the_days_allowance_is_spent_until_midnight() -> None:
     found = refused(429, error(3036, "you have used up your daily free allocation"))
-    assert found.final_today
+    assert not found.permanent
     assert found.retry_after == 12 * 3600 + 60
     assert "3036" in found.message
 
@@ -109,7 +109,6 @@ def test_too_much_at_once_says_when_to_come_back(
 ) -> None:
     found = refused(status, body, hint)
     assert found.retry_after == wait
-    assert not found.final_today
     assert not found.permanent
 
 
@@ -162,5 +161,5 @@ def test_a_vendors_words_are_kept_short_and_on_one_line() -> None:
 
 
 def test_success_may_be_false_with_status_200() -> None:
-    assert refused(200, error(3036)).final_today
+    assert refused(200, error(3036)).retry_after == 12 * 3600 + 60
     assert not refused(200, error(5000)).permanent

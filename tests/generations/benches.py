@@ -7,9 +7,10 @@ from typing import Any, Protocol
 from emulators.replicate import TOKEN, Replicate, replicate
 from emulators.replicate import Plan as Prediction
 from emulators.runware import KEY, Plan, Runware, runware
-from safelight.generations.lifecycle import Kind
-from safelight.generations.providers.base import Ground, Order, Provider
-from safelight.generations.providers.registry import BUILDERS
+from generations.newcomer import Newcomer
+from safelight.generations.lifecycle import MediaKind
+from safelight.generations.providers.base import Order, Provider, ProviderDeps
+from safelight.generations.providers.registry import PROVIDERS
 from safelight.infra.injected import SystemClock
 from safelight.settings import load
 
@@ -80,6 +81,19 @@ class StudioBench:
         return {"taskId": task_id, "status": "succeeded"}
 
 
+class NewcomerBench:
+    secret, model = "nothing to leak", "new/picture"
+
+    def __init__(self, provider: Provider) -> None:
+        self.provider = provider
+
+    def behave(self, how: str) -> dict[str, Any]:
+        return {} if how == "fine" else {"fail": how}
+
+    def told(self, task_id: str | None) -> Any:
+        return {"done": task_id}
+
+
 @asynccontextmanager
 async def bench(name: str) -> AsyncIterator[Bench]:
     if name == "runware":
@@ -88,6 +102,9 @@ async def bench(name: str) -> AsyncIterator[Bench]:
     elif name == "replicate":
         async with replicate() as predictor, built(name, **predictor.settings) as provider:
             yield ReplicateBench(provider, predictor)
+    elif name == "newcomer":
+        async with built(name) as provider:
+            yield NewcomerBench(provider)
     else:
         async with built(name) as provider:
             yield StudioBench(provider)
@@ -98,13 +115,15 @@ async def built(name: str, **settings: Any) -> AsyncIterator[Provider]:
     async def deliver(order: Order, outcome: str, delay: float) -> None:
         return None
 
-    provider = BUILDERS[name](Ground(load(settings), SystemClock(), deliver))
+    everybody: list[type[Provider]] = [*PROVIDERS, Newcomer]
+    known = {one.name: one for one in everybody}
+    provider = known[name].build(ProviderDeps(load(settings), SystemClock(), deliver))
     assert provider is not None
     yield provider
     await provider.close()
 
 
-def an_order(bench: Bench, kind: Kind = Kind.IMAGE, **wanted: Any) -> Order:
+def an_order(bench: Bench, kind: MediaKind = MediaKind.IMAGE, **wanted: Any) -> Order:
     return Order(
         generation_id="g",
         artifact_id="a",

@@ -10,30 +10,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from generations.benches import WEBHOOK, Bench, an_order, bench, built
-from safelight.generations.lifecycle import Code, Kind
-from safelight.generations.network import target_of
+from safelight.generations.addresses import target_of
+from safelight.generations.lifecycle import MediaKind, TaskErrorCode
 from safelight.generations.providers.base import (
     DRAWN,
     Accepted,
     Finished,
     Order,
+    ProviderTrouble,
     Refused,
     Report,
-    Trouble,
-    Unknown,
+    TaskUnknown,
 )
-from safelight.generations.providers.registry import BUILDERS, NAMES
+from safelight.generations.providers.registry import PROVIDERS, names
 
-VENDORS = [name for name in NAMES if name != "studio"]  # the studio is in this very process
+VENDORS = [name for name in names() if name != "studio"]  # the studio is in this very process
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture(params=[*names(), "newcomer"])
 async def on_bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
     async with bench(request.param) as found:
         yield found
 
 
-async def submitted(on_bench: Bench, how: str, kind: Kind = Kind.IMAGE) -> tuple[Order, Any]:
+async def submitted(
+    on_bench: Bench, how: str, kind: MediaKind = MediaKind.IMAGE
+) -> tuple[Order, Any]:
     order = an_order(on_bench, kind, **on_bench.behave(how))
     outcome = await on_bench.provider.submit(order)
     known = getattr(outcome, "task_id", None) or order.task_id
@@ -52,7 +54,7 @@ async def test_an_image_comes_with_its_call(on_bench: Bench) -> None:
 
 
 async def test_a_video_is_taken_and_told_of(on_bench: Bench) -> None:
-    order, outcome = await submitted(on_bench, "fine", Kind.VIDEO)
+    order, outcome = await submitted(on_bench, "fine", MediaKind.VIDEO)
     assert isinstance(outcome, Accepted)
     [report] = on_bench.provider.reports(on_bench.told(order.task_id))
     assert report.task_id == order.task_id
@@ -62,13 +64,13 @@ async def test_a_video_is_taken_and_told_of(on_bench: Bench) -> None:
 async def test_a_refusal_is_final(on_bench: Bench) -> None:
     _, outcome = await submitted(on_bench, "refused")
     assert isinstance(outcome, Refused)
-    assert outcome.error.code is Code.REFUSED
+    assert outcome.error.code is TaskErrorCode.REFUSED
     assert outcome.error.message
 
 
 async def test_being_turned_away_is_not(on_bench: Bench) -> None:
     _, outcome = await submitted(on_bench, "busy")
-    assert isinstance(outcome, Trouble)
+    assert isinstance(outcome, ProviderTrouble)
     assert (outcome.busy, outcome.sent) == (True, False)
     _, again = await submitted(on_bench, "fine")
     assert isinstance(again, Finished)
@@ -78,7 +80,7 @@ async def test_being_turned_away_is_not(on_bench: Bench) -> None:
 async def test_a_lost_answer_may_have_been_taken(name: str) -> None:
     async with bench(name) as on_bench:
         order, outcome = await submitted(on_bench, "lost")
-        assert isinstance(outcome, Trouble)
+        assert isinstance(outcome, ProviderTrouble)
         assert outcome.sent
         if not on_bench.provider.chooses_ids:
             assert isinstance(await on_bench.provider.poll(order), Finished)
@@ -94,8 +96,8 @@ async def test_asking(on_bench: Bench) -> None:
     outcome = await provider.poll(order)
     assert isinstance(outcome, Finished)
     never = replace(order, task_id="00000000-0000-4000-8000-000000000000")
-    assert isinstance(await provider.poll(never), Unknown)
-    assert isinstance(await provider.poll(replace(order, task_id="../../etc")), Unknown)
+    assert isinstance(await provider.poll(never), TaskUnknown)
+    assert isinstance(await provider.poll(replace(order, task_id="../../etc")), TaskUnknown)
 
 
 async def test_cancelling(on_bench: Bench) -> None:
@@ -103,7 +105,7 @@ async def test_cancelling(on_bench: Bench) -> None:
         with pytest.raises(NotImplementedError):
             await on_bench.provider.cancel(an_order(on_bench))
         return
-    order, _ = await submitted(on_bench, "fine", Kind.VIDEO)
+    order, _ = await submitted(on_bench, "fine", MediaKind.VIDEO)
     assert await on_bench.provider.cancel(order)
 
 
@@ -115,10 +117,10 @@ async def test_a_vendor_that_cannot_be_reached(name: str) -> None:
         "replicate_api_token": "k",
     }
     async with built(name, **away) as provider:
-        order = Order("g", "a", 0, "id", Kind.IMAGE, "m", {"prompt": "p"}, WEBHOOK, 5.0)
+        order = Order("g", "a", 0, "id", MediaKind.IMAGE, "m", {"prompt": "p"}, WEBHOOK, 5.0)
         for ask in (provider.submit, provider.poll):
             outcome = await ask(order)
-            assert isinstance(outcome, Trouble)
+            assert isinstance(outcome, ProviderTrouble)
             assert not outcome.sent
 
 
@@ -132,19 +134,19 @@ async def test_a_wrong_key_is_a_refusal() -> None:
 
 
 def test_without_a_key_it_is_not_offered() -> None:
-    from safelight.generations.providers.base import Ground
+    from safelight.generations.providers.base import ProviderDeps
     from safelight.infra.injected import SystemClock
     from safelight.settings import load
 
     async def deliver(order: Order, outcome: str, delay: float) -> None:
         return None
 
-    ground = Ground(load(), SystemClock(), deliver)
-    assert [name for name, build in BUILDERS.items() if build(ground) is not None] == ["studio"]
+    deps = ProviderDeps(load(), SystemClock(), deliver)
+    assert [one.name for one in PROVIDERS if one.build(deps) is not None] == ["studio"]
 
 
 def test_an_order_does_not_show_its_webhook() -> None:
-    order = Order("g", "a", 0, "id", Kind.IMAGE, "m", {}, WEBHOOK, 5.0)
+    order = Order("g", "a", 0, "id", MediaKind.IMAGE, "m", {}, WEBHOOK, 5.0)
     assert "token=" not in repr(order)
 
 

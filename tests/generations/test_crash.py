@@ -15,9 +15,8 @@ import pytest
 from emulators.replicate import Plan as Prediction
 from emulators.replicate import Replicate
 from emulators.runware import Plan, Runware
-from generations.world import Client, World, until, world
-from objects.stores import Watch
-from safelight.generations.sweep import Sweep
+from generations.world import Client, World, later_sweep, until, world
+from points import points_of
 from safelight.infra.failpoints import EXIT_CODE
 
 pytestmark = pytest.mark.process
@@ -131,19 +130,19 @@ async def check_whole(
     assert story.count("generation_finished") == story.count("generation_started") == 1
     assert await made.db.fetchval("SELECT count(*) FROM generations") == 1
     await until(lambda: made.db.fetchval("SELECT NOT EXISTS (SELECT FROM jobs)"))
-    sweep = Sweep(made.db, made.store, Watch(Watch().now_ms() + 1000), keep_days=7, orphan_ms=0)
-    await sweep.orphans()
+    await later_sweep(made, days=2).orphans()
     keys = [one.key for one in await made.store.list("artifacts/")]
     assert sorted(keys) == sorted(f"artifacts/{artifact}" for artifact in ready)
     return done
 
 
+# In the order of their passing, counted from the request on; @N is the Nth time.
 IMAGE_POINTS = [
-    "generations.claim_key", "generations.create", "generations.create_record",
-    "generations.save@1", "generations.submit@1", "generations.submit@2",
-    "generations.answered@1", "generations.answered@2", "generations.save@3",
-    "generations.put@1", "objects.record_put@1", "objects.put@2", "generations.add_artifact@1",
-    "generations.publish", "generations.end_job@2", "generations.record@2",
+    "kv.compare_and_set", "generations.add", "queue.enqueue", "unit.close",
+    "generations.save@1", "generations.submit@1", "generations.submit@2", "generations.save@3",
+    "generations.save@4", "generations.put@1", "objects.record_put@1", "objects.put@2",
+    "generations.save@5", "generations.artifacts.add@1", "unit.close@2", "generations.publish",
+    "queue.cancel", "unit.close@3",
 ]  # fmt: skip
 
 
@@ -162,8 +161,8 @@ async def test_images(points: list[str], case: Case, vendor: Runware, nursery: N
 
 
 VIDEO_POINTS = [
-    "generations.submit", "generations.answered", "generations.end_job@1", "generations.hear",
-    "generations.save@3", "generations.put", "generations.add_artifact", "queue.enqueue",
+    "generations.submit", "generations.save@2", "unit.close@2", "generations.save@3",
+    "queue.enqueue@2", "generations.put", "generations.artifacts.add", "generations.publish",
 ]  # fmt: skip
 
 
@@ -181,8 +180,11 @@ async def test_videos(points: list[str], case: Case, vendor: Runware, nursery: N
         assert len(vendor.submitted) == 1, point
 
 
+STUDIO_POINTS = ["queue.enqueue@2", "generations.deliver"]
+
+
 async def test_the_studio(case: Case, nursery: Nursery) -> None:
-    for point in ("generations.deliver_later", "generations.deliver"):
+    for point in STUDIO_POINTS:
         await case.die(nursery, point, CLIP)
         async with case.again() as made, made.client() as client:
             await expire(made)
@@ -190,7 +192,10 @@ async def test_the_studio(case: Case, nursery: Nursery) -> None:
             await made.db.execute(_FORGET)
 
 
-@pytest.mark.parametrize("point", ["generations.ask_last", "generations.fire"])
+TIMER_POINTS = ["generations.ask_last", "generations.save@3", "queue.enqueue@2", "unit.close@3"]
+
+
+@pytest.mark.parametrize("point", TIMER_POINTS)
 async def test_the_timer(point: str, case: Case, vendor: Runware, nursery: Nursery) -> None:
     """It fires in the next life, also if the last one died firing."""
     vendor.default = Plan(gate=asyncio.Event())
@@ -202,36 +207,50 @@ async def test_the_timer(point: str, case: Case, vendor: Runware, nursery: Nurse
         assert done["tasks"][0]["error"]["code"] == "timeout"
 
 
+QUESTION_POINTS = ["generations.ask", "queue.put_off"]
+
+
+@pytest.mark.parametrize("point", QUESTION_POINTS)
 async def test_a_question_that_was_not_answered(
-    case: Case, vendor: Runware, nursery: Nursery
+    point: str, case: Case, vendor: Runware, nursery: Nursery
 ) -> None:
     vendor.default = Plan(lose_answer=True)
     one = {**IMAGES, "count": 1}
-    await case.die(nursery, "generations.ask", one)
+    await case.die(nursery, point, one)
     async with case.again() as made, made.client() as client:
         await expire(made)
         await check_whole(made, client, await ask_again(client, one), 1)
     assert len(vendor.submitted) == 1
 
 
-async def test_a_fetch_that_failed(case: Case, vendor: Runware, nursery: Nursery) -> None:
+FETCH_POINTS = ["generations.save@3", "queue.put_off"]
+
+
+@pytest.mark.parametrize("point", FETCH_POINTS)
+async def test_a_fetch_that_failed(
+    point: str, case: Case, vendor: Runware, nursery: Nursery
+) -> None:
     vendor.default = Plan(media=["broken", "fine"])
     one = {**IMAGES, "count": 1}
-    await case.die(nursery, "generations.not_stored", one)
+    await case.die(nursery, point, one)
     async with case.again() as made, made.client() as client:
         await expire(made)
         await check_whole(made, client, await ask_again(client, one), 1)
     assert len(vendor.submitted) == 1
 
 
+CANCEL_POINTS = ["generations.cancel_at_provider"]
+
+
+@pytest.mark.parametrize("point", CANCEL_POINTS)
 async def test_cancelling(
-    database_url: str, tmp_path: Path, predictor: Replicate, nursery: Nursery
+    point: str, database_url: str, tmp_path: Path, predictor: Replicate, nursery: Nursery
 ) -> None:
     """Killed before the vendor was told: it is told in the next life."""
     predictor.plan = Prediction(never=True)
     case = Case(database_url, tmp_path, _plain(predictor.settings), a_port())
     film = {"model": "acme/film", "input": {"prompt": "p"}, "kind": "video"}
-    await case.die(nursery, "generations.cancel_at_provider", film, "cancel")
+    await case.die(nursery, point, film, "cancel")
     async with case.again() as made, made.client() as client:
         await expire(made)
         done = await client.over(await ask_again(client, film))
@@ -239,7 +258,10 @@ async def test_cancelling(
         await until(lambda: predictor.cancelled == ["pred1"])
 
 
-@pytest.mark.parametrize("point", ["generations.delete_artifact", "generations.remove_artifact"])
+DELETE_POINTS = ["generations.delete_artifact", "objects.delete", "generations.artifacts.remove"]
+
+
+@pytest.mark.parametrize("point", DELETE_POINTS)
 async def test_deleting(point: str, case: Case, nursery: Nursery) -> None:
     one = {**IMAGES, "count": 1}
     await case.die(nursery, point, one, "delete")
@@ -249,6 +271,53 @@ async def test_deleting(point: str, case: Case, nursery: Nursery) -> None:
         artifact = done["tasks"][0]["artifactId"]
         assert (await client.http.delete(f"/artifacts/{artifact}")).status_code == 204
         assert list(await made.store.list("artifacts/")) == []
+
+
+TAG_POINTS = [
+    "generations.artifacts.put_tag@1", "generations.artifacts.remove_tag@1",
+    "generations.artifacts.put_tag@2", "generations.artifacts.remove_tag@2",
+]  # fmt: skip
+
+
+async def test_tagging(case: Case, nursery: Nursery) -> None:
+    """Whatever was done before the end, doing it again does it."""
+    one = {**IMAGES, "count": 1}
+    for point in TAG_POINTS:
+        await case.die(nursery, point, one, "tag")
+        async with case.again() as made, made.client() as client:
+            generation = await ask_again(client, one)
+            done = await check_whole(made, client, generation, 1)
+            artifact = done["tasks"][0]["artifactId"]
+            for path in (f"/generations/{generation}", f"/artifacts/{artifact}"):
+                assert (await client.http.put(f"{path}/tags/red")).status_code == 204
+                assert (await client.http.get(path)).json()["tags"] == ["red"]
+                assert (await client.http.delete(f"{path}/tags/red")).status_code == 204
+                assert (await client.http.get(path)).json()["tags"] == []
+            await made.db.execute(_FORGET)
+
+
+SWEEP_POINTS = ["generations.purge", "generations.remove_orphan"]
+
+
+@pytest.mark.parametrize("point", SWEEP_POINTS)
+async def test_sweeping(point: str, case: Case, nursery: Nursery) -> None:
+    """What the last life left lying is taken away in the next, and nothing else."""
+    one = {**IMAGES, "count": 1}
+    await case.die(nursery, point, one, "sweep")
+    async with case.again() as made, made.client() as client:
+        later = later_sweep(made)
+        assert await later.purge() == (1 if point == "generations.purge" else 0)
+        assert await later.orphans() == 1
+        await check_whole(made, client, await ask_again(client, one), 1)
+
+
+def test_no_step_is_left_out() -> None:
+    """The list is the code's own: a write that is added has to be died at too."""
+    points = (
+        IMAGE_POINTS + VIDEO_POINTS + STUDIO_POINTS + TIMER_POINTS + QUESTION_POINTS + FETCH_POINTS
+        + CANCEL_POINTS + DELETE_POINTS + TAG_POINTS + SWEEP_POINTS
+    )  # fmt: skip
+    assert set(points_of("generations.")) <= {point.partition("@")[0] for point in points}
 
 
 _FORGET = """

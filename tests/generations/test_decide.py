@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from safelight.generations import jobs
 from safelight.generations.decide import (
-    Again,
-    Change,
-    End,
-    GoOn,
-    NotMine,
-    Step,
+    GenerationChange,
+    JobEnds,
+    JobGoesOn,
+    JobLost,
+    JobReturns,
+    TaskStep,
     answered,
     begun,
     called_off,
@@ -23,30 +24,35 @@ from safelight.generations.decide import (
     not_stored,
     stored,
 )
+from safelight.generations.jobs import next_question, next_try
 from safelight.generations.lifecycle import (
-    Code,
+    MACHINE,
+    TASK_MACHINE,
     Generation,
-    Kind,
+    GenerationStatus,
     Media,
-    Status,
+    MediaKind,
     Task,
     TaskError,
+    TaskErrorCode,
     TaskStatus,
+    check_moves,
 )
 from safelight.generations.providers.base import (
     Accepted,
     Finished,
-    Outcome,
+    ProviderAnswer,
+    ProviderTrouble,
     Refused,
     Report,
-    Trouble,
-    Unknown,
+    TaskUnknown,
 )
-from safelight.generations.retry import LONGEST, poll_wait, wait
+from safelight.infra.queue.jobs import Backoff
+from safelight.infra.states import IllegalTransition
 
 NOW, END = 1_000_000, 1_300_000
 MEDIA = Media("https://im.runware.ai/a.png", {"cost": 0.1})
-ERROR = TaskError(Code.REFUSED, "no")
+ERROR = TaskError(TaskErrorCode.REFUSED, "no")
 OVER = (TaskStatus.READY, TaskStatus.FAILED)
 ACTOR = {"type": "user", "name": "ada"}
 
@@ -58,7 +64,7 @@ def a_task(name: str = "a", **facts: Any) -> Task:
     return Task(name, facts.pop("position", 0), status, **facts)
 
 
-def a_generation(*tasks: Task, kind: Kind = Kind.VIDEO, **facts: Any) -> Generation:
+def a_generation(*tasks: Task, kind: MediaKind = MediaKind.VIDEO, **facts: Any) -> Generation:
     placed = tuple(replace(task, position=at) for at, task in enumerate(tasks or (a_task(),)))
     return Generation(
         "g", "acme", "runware", kind, "m", {"prompt": "p"}, len(placed), (), NOW - 1000, END,
@@ -66,12 +72,12 @@ def a_generation(*tasks: Task, kind: Kind = Kind.VIDEO, **facts: Any) -> Generat
     )  # fmt: skip
 
 
-def statuses(change: Change) -> list[str]:
+def statuses(change: GenerationChange) -> list[str]:
     return [task.status.value for task in change.after.tasks]
 
 
-def types(change: Change) -> list[str]:
-    return [entry.type for entry in change.entries]
+def types(change: GenerationChange) -> list[str]:
+    return [line.type for line in change.lines]
 
 
 # What a job does
@@ -80,46 +86,49 @@ def types(change: Change) -> list[str]:
 @pytest.mark.parametrize(
     ("status", "known", "can", "step"),
     [
-        (TaskStatus.PENDING, True, True, Step.SUBMIT),
-        (TaskStatus.PENDING, False, True, Step.SUBMIT),
-        (TaskStatus.SUBMITTED, True, True, Step.ASK),
-        (TaskStatus.SUBMITTED, False, True, Step.SUBMIT),
-        (TaskStatus.SUBMITTED, True, False, Step.SUBMIT),
-        (TaskStatus.STREAMING, True, True, Step.STORE),
-        (TaskStatus.STREAMING, False, False, Step.STORE),
-        (TaskStatus.READY, True, True, Step.OVER),
-        (TaskStatus.FAILED, True, True, Step.OVER),
+        (TaskStatus.PENDING, True, True, TaskStep.SUBMIT),
+        (TaskStatus.PENDING, False, True, TaskStep.SUBMIT),
+        (TaskStatus.SUBMITTED, True, True, TaskStep.ASK),
+        (TaskStatus.SUBMITTED, False, True, TaskStep.SUBMIT),
+        (TaskStatus.SUBMITTED, True, False, TaskStep.SUBMIT),
+        (TaskStatus.STREAMING, True, True, TaskStep.STORE),
+        (TaskStatus.STREAMING, False, False, TaskStep.STORE),
+        (TaskStatus.READY, True, True, TaskStep.OVER),
+        (TaskStatus.FAILED, True, True, TaskStep.OVER),
     ],
 )
-def test_next_step(status: TaskStatus, known: bool, can: bool, step: Step) -> None:
+def test_next_step(status: TaskStatus, known: bool, can: bool, step: TaskStep) -> None:
     task = a_task(status=status, provider_task_id="x" if known else None)
     assert next_step(a_generation(task), "a", can_be_asked=can) is step
 
 
 def test_next_step_of_what_is_not_there() -> None:
-    assert next_step(None, "a") is Step.OVER
-    assert next_step(a_generation(), "b") is Step.OVER
-    over = replace(a_generation(), status=Status.FAILED)
-    assert next_step(over, "a") is Step.OVER
+    assert next_step(None, "a") is TaskStep.OVER
+    assert next_step(a_generation(), "b") is TaskStep.OVER
+    over = replace(a_generation(), status=GenerationStatus.FAILED)
+    assert next_step(over, "a") is TaskStep.OVER
 
 
 def test_the_first_call_uses_the_id_made_for_it() -> None:
     fresh = a_task(status=TaskStatus.PENDING, attempt=0)
-    [task] = begun(a_generation(fresh), "a", Step.SUBMIT, "id-new").after.tasks
+    [task] = begun(a_generation(fresh), "a", TaskStep.SUBMIT, "id-new").after.tasks
     assert (task.status, task.attempt, task.provider_task_id) == (TaskStatus.SUBMITTED, 1, "id-a")
     assert task.former_ids == ()
 
 
 def test_every_later_call_has_its_own_id() -> None:
-    change = begun(a_generation(a_task(attempt=3)), "a", Step.SUBMIT, "id-new")
+    change = begun(a_generation(a_task(attempt=3)), "a", TaskStep.SUBMIT, "id-new")
     [task] = change.after.tasks
     assert (task.provider_task_id, task.former_ids, task.attempt) == ("id-new", ("id-a",), 4)
-    [vendors] = begun(a_generation(a_task()), "a", Step.SUBMIT, None).after.tasks
+    [vendors] = begun(a_generation(a_task()), "a", TaskStep.SUBMIT, None).after.tasks
     assert (vendors.provider_task_id, vendors.former_ids) == (None, ("id-a",))
 
 
 def test_asking_and_storing_keep_the_id() -> None:
-    for status, step in ((TaskStatus.SUBMITTED, Step.ASK), (TaskStatus.STREAMING, Step.SUBMIT)):
+    for status, step in (
+        (TaskStatus.SUBMITTED, TaskStep.ASK),
+        (TaskStatus.STREAMING, TaskStep.SUBMIT),
+    ):
         [task] = begun(a_generation(a_task(status=status)), "a", step, "id-new").after.tasks
         assert (task.provider_task_id, task.status, task.attempt) == ("id-a", status, 2)
 
@@ -127,8 +136,8 @@ def test_asking_and_storing_keep_the_id() -> None:
 @pytest.mark.parametrize("status", OVER)
 def test_nothing_begins_when_it_is_over(status: TaskStatus) -> None:
     before = a_generation(a_task(status=status))
-    change = begun(before, "a", Step.SUBMIT, "id-new")
-    assert (change.after, change.then) == (before, End())
+    change = begun(before, "a", TaskStep.SUBMIT, "id-new")
+    assert (change.after, change.then) == (before, JobEnds())
 
 
 # What a provider answers
@@ -137,20 +146,20 @@ def test_nothing_begins_when_it_is_over(status: TaskStatus) -> None:
 @pytest.mark.parametrize(
     ("kind", "outcome", "status", "then"),
     [
-        (Kind.VIDEO, Accepted("v"), "submitted", End()),
-        (Kind.IMAGE, Accepted("v"), "submitted", Again(1.0)),
-        (Kind.IMAGE, Finished(MEDIA, "v"), "streaming", GoOn()),
-        (Kind.VIDEO, Finished(MEDIA, "v"), "streaming", GoOn()),
-        (Kind.IMAGE, Refused(ERROR), "failed", End()),
-        (Kind.IMAGE, Trouble("later"), "pending", Again(1.0)),
-        (Kind.IMAGE, Trouble("later", sent=True), "submitted", Again(1.0)),
-        (Kind.IMAGE, Trouble("later", 7.0), "pending", Again(7.0)),
-        (Kind.IMAGE, Trouble("later", 299.0), "pending", Again(299.0)),
-        (Kind.IMAGE, Trouble("later", 301.0), "failed", End()),
-        (Kind.IMAGE, Unknown(), "pending", Again(1.0)),
+        (MediaKind.VIDEO, Accepted("v"), "submitted", JobEnds()),
+        (MediaKind.IMAGE, Accepted("v"), "submitted", JobReturns(1.0)),
+        (MediaKind.IMAGE, Finished(MEDIA, "v"), "streaming", JobGoesOn()),
+        (MediaKind.VIDEO, Finished(MEDIA, "v"), "streaming", JobGoesOn()),
+        (MediaKind.IMAGE, Refused(ERROR), "failed", JobEnds()),
+        (MediaKind.IMAGE, ProviderTrouble("later"), "pending", JobReturns(1.0)),
+        (MediaKind.IMAGE, ProviderTrouble("later", sent=True), "submitted", JobReturns(1.0)),
+        (MediaKind.IMAGE, ProviderTrouble("later", 7.0), "pending", JobReturns(7.0)),
+        (MediaKind.IMAGE, ProviderTrouble("later", 299.0), "pending", JobReturns(299.0)),
+        (MediaKind.IMAGE, ProviderTrouble("later", 301.0), "failed", JobEnds()),
+        (MediaKind.IMAGE, TaskUnknown(), "pending", JobReturns(1.0)),
     ],
 )
-def test_answers(kind: Kind, outcome: Outcome, status: str, then: object) -> None:
+def test_answers(kind: MediaKind, outcome: ProviderAnswer, status: str, then: object) -> None:
     change = answered(a_generation(kind=kind), "a", 1, outcome, NOW)
     assert (statuses(change), change.then) == ([status], then)
     [task] = change.after.tasks
@@ -160,48 +169,50 @@ def test_answers(kind: Kind, outcome: Outcome, status: str, then: object) -> Non
 
 
 def test_a_budget_that_is_used_up_ends_in_the_last_error() -> None:
-    late = answered(a_generation(kind=Kind.IMAGE), "a", 1, Trouble("503 again"), END - 100)
+    late = answered(
+        a_generation(kind=MediaKind.IMAGE), "a", 1, ProviderTrouble("503 again"), END - 100
+    )
     [task] = late.after.tasks
-    assert task.error == TaskError(Code.PROVIDER_ERROR, "503 again")
+    assert task.error == TaskError(TaskErrorCode.PROVIDER_ERROR, "503 again")
     assert types(late) == ["artifact_failed", "generation_finished"]
 
 
 def test_an_answer_after_the_webhook() -> None:
     """The result is there already; whatever the call says does not matter."""
     delivered = a_generation(a_task(status=TaskStatus.STREAMING))
-    for outcome in (Accepted(), Refused(ERROR), Trouble("x"), Finished(Media("other"))):
+    for outcome in (Accepted(), Refused(ERROR), ProviderTrouble("x"), Finished(Media("other"))):
         change = answered(delivered, "a", 1, outcome, NOW)
-        assert (change.after, change.then) == (delivered, GoOn())
+        assert (change.after, change.then) == (delivered, JobGoesOn())
 
 
 @pytest.mark.parametrize("decide", [answered, not_stored])
 def test_an_answer_to_somebody_elses_attempt(decide: Any) -> None:
     taken_over = a_generation(a_task(attempt=5))
-    assert decide(taken_over, "a", 4, Refused(ERROR), NOW).then == NotMine()
+    assert decide(taken_over, "a", 4, Refused(ERROR), NOW).then == JobLost()
 
 
 @pytest.mark.parametrize("status", OVER)
 @pytest.mark.parametrize("decide", [answered, not_stored])
 def test_an_answer_when_it_is_over(decide: Any, status: TaskStatus) -> None:
     before = a_generation(a_task(status=status))
-    assert decide(before, "a", 1, Finished(MEDIA), NOW) == Change(before, then=End())
+    assert decide(before, "a", 1, Finished(MEDIA), NOW) == GenerationChange(before, then=JobEnds())
 
 
 def test_a_vendor_that_begins_when_nobody_waits_any_more() -> None:
     before = a_generation(a_task(status=TaskStatus.FAILED, provider_task_id=None))
     change = answered(before, "a", 1, Accepted("late"), NOW)
-    assert (change.abandoned, change.then) == (("a",), End())
+    assert (change.abandoned, change.then) == (("a",), JobEnds())
     assert change.after.tasks[0].provider_task_id == "late"
     assert statuses(change) == ["failed"]
     done = a_generation(a_task(status=TaskStatus.READY))
-    assert answered(done, "a", 1, Accepted("late"), NOW) == Change(done, then=End())
+    assert answered(done, "a", 1, Accepted("late"), NOW) == GenerationChange(done, then=JobEnds())
 
 
 def test_one_failure_leaves_the_others_alone() -> None:
-    before = a_generation(a_task("a"), a_task("b"), kind=Kind.IMAGE)
+    before = a_generation(a_task("a"), a_task("b"), kind=MediaKind.IMAGE)
     change = answered(before, "a", 1, Refused(ERROR), NOW)
     assert statuses(change) == ["failed", "submitted"]
-    assert change.after.status is Status.ACTIVE
+    assert change.after.status is GenerationStatus.ACTIVE
     assert types(change) == ["artifact_failed"]
 
 
@@ -212,10 +223,10 @@ def test_the_last_artifact_ends_the_generation() -> None:
     done, going = a_task("a", status=TaskStatus.FAILED), a_task("b", status=TaskStatus.STREAMING)
     change = stored(a_generation(done, going), "b", 1, "image/png", Decimal("0.5"), NOW)
     assert change is not None
-    assert (change.after.status, change.after.finished_at) == (Status.READY, NOW)
+    assert (change.after.status, change.after.finished_at) == (GenerationStatus.READY, NOW)
     assert (change.after.cost, change.after.tasks[1].media) == (Decimal("0.5"), None)
     assert types(change) == ["artifact_ready", "generation_finished"]
-    assert change.then == End()
+    assert change.then == JobEnds()
 
 
 @pytest.mark.parametrize(
@@ -233,22 +244,22 @@ def test_what_nobody_wants_is_not_kept(task: Task) -> None:
 
 def test_media_that_cannot_be_fetched_now() -> None:
     change = not_stored(
-        a_generation(a_task(status=TaskStatus.STREAMING)), "a", 1, Trouble("cut"), NOW
+        a_generation(a_task(status=TaskStatus.STREAMING)), "a", 1, ProviderTrouble("cut"), NOW
     )
-    assert (statuses(change), change.then) == (["streaming"], Again(1.0))
+    assert (statuses(change), change.then) == (["streaming"], JobReturns(1.0))
     closing = a_generation(
-        a_task(status=TaskStatus.STREAMING), status=Status.COMPLETING, closes_at=NOW + 500
+        a_task(status=TaskStatus.STREAMING), status=GenerationStatus.COMPLETING, closes_at=NOW + 500
     )
-    late = not_stored(closing, "a", 1, Trouble("cut"), NOW)
+    late = not_stored(closing, "a", 1, ProviderTrouble("cut"), NOW)
     assert statuses(late) == ["failed"]
 
 
 def test_a_job_that_died() -> None:
     change = gave_up(a_generation(), "a", "its worker died", NOW)
     assert statuses(change) == ["failed"]
-    assert change.after.status is Status.FAILED
+    assert change.after.status is GenerationStatus.FAILED
     over = a_generation(a_task(status=TaskStatus.READY))
-    assert gave_up(over, "a", "x", NOW) == Change(over)
+    assert gave_up(over, "a", "x", NOW) == GenerationChange(over)
 
 
 # Webhooks
@@ -281,7 +292,7 @@ def test_whose_webhook_it_is(
 
 @pytest.mark.parametrize("status", [TaskStatus.STREAMING, *OVER])
 @pytest.mark.parametrize("outcome", [Finished(MEDIA), Refused(ERROR), Accepted()])
-def test_a_webhook_that_brings_nothing_new(status: TaskStatus, outcome: Outcome) -> None:
+def test_a_webhook_that_brings_nothing_new(status: TaskStatus, outcome: ProviderAnswer) -> None:
     before = a_generation(a_task(status=status), a_task("b"))
     change = heard(before, [Report("id-a", outcome)], None, chooses_ids=False, now=NOW)
     assert (change.after, change.work, types(change)) == (before, (), ["webhook_ignored"])
@@ -325,24 +336,29 @@ def test_the_timer_ends_what_is_not_delivered() -> None:
     )
     change = fired(before, {}, END, 5000)
     assert statuses(change) == ["failed", "failed", "ready"]
-    assert (change.after.status, change.then) == (Status.READY, End())
+    assert (change.after.status, change.then) == (GenerationStatus.READY, JobEnds())
     assert change.abandoned == ("b",)
-    assert all(task.error.code is Code.TIMEOUT for task in change.after.tasks if task.error)
-    assert fired(change.after, {}, END, 5000) == Change(change.after, then=End())
+    assert all(
+        task.error.code is TaskErrorCode.TIMEOUT for task in change.after.tasks if task.error
+    )
+    assert fired(change.after, {}, END, 5000) == GenerationChange(change.after, then=JobEnds())
 
 
 def test_what_was_delivered_gets_a_little_longer() -> None:
     before = a_generation(a_task("a", status=TaskStatus.STREAMING), a_task("b"), a_task("c"))
-    answers: dict[str, Outcome] = {"b": Finished(MEDIA), "c": Accepted()}
+    answers: dict[str, ProviderAnswer] = {"b": Finished(MEDIA), "c": Accepted()}
     change = fired(before, answers, END, 5000)
     assert statuses(change) == ["streaming", "streaming", "failed"]
-    assert (change.after.status, change.after.closes_at) == (Status.COMPLETING, END + 5000)
-    assert (change.then, change.work) == (Again(5.0), ("b",))
+    assert (change.after.status, change.after.closes_at) == (
+        GenerationStatus.COMPLETING,
+        END + 5000,
+    )
+    assert (change.then, change.work) == (JobReturns(5.0), ("b",))
     early = fired(change.after, {}, END + 2000, 5000)
-    assert (early.after, early.then) == (change.after, Again(3.0))
+    assert (early.after, early.then) == (change.after, JobReturns(3.0))
     last = fired(change.after, {}, END + 5000, 5000)
     assert statuses(last) == ["failed", "failed", "failed"]
-    assert (last.after.status, last.then) == (Status.FAILED, End())
+    assert (last.after.status, last.then) == (GenerationStatus.FAILED, JobEnds())
 
 
 def test_an_answer_to_the_last_question_may_be_no() -> None:
@@ -363,19 +379,59 @@ def test_cancelling() -> None:
     )
     change = called_off(before, ACTOR, NOW)
     assert statuses(change) == ["ready", "failed", "failed", "failed"]
-    assert change.after.status is Status.READY
+    assert change.after.status is GenerationStatus.READY
     assert change.abandoned == ("b",)
     assert types(change)[0] == "generation_cancelled"
-    assert called_off(change.after, ACTOR, NOW) == Change(change.after)
+    assert called_off(change.after, ACTOR, NOW) == GenerationChange(change.after)
 
 
 # Waits
 
 
 def test_waits_double_inside_the_time_there_is() -> None:
-    waits = [wait(attempt, None, NOW, NOW + 10**9) for attempt in range(1, 8)]
-    assert waits == [1, 2, 4, 8, 16, LONGEST, LONGEST]
-    assert wait(1, 0.0, NOW, END) == 0.5  # a hint of nothing does not make us hammer
-    assert wait(100, None, NOW, NOW + 30_000) is None
-    assert wait(1, 10**9, NOW, NOW + 10**6) == 600
-    assert [poll_wait(n) for n in (1, 2, 30)] == [1.0, 1.5, 10.0]
+    assert [next_try(attempt) for attempt in range(1, 8)] == [1, 2, 4, 8, 16, 30, 30]
+    assert next_try(1, 0.0) == 0.5  # a hint of nothing does not make us hammer
+    assert next_try(1, 10**9) == 600
+    assert [next_question(n) for n in (1, 2, 30)] == [1.0, 1.5, 10.0]
+    late = a_generation(a_task(attempt=100), kind=MediaKind.IMAGE)
+    for trouble, now, status in (
+        (ProviderTrouble("x"), END - 30_000, "failed"),
+        (ProviderTrouble("x"), END - 30_001, "pending"),
+        (ProviderTrouble("x", 10**9), END - 600_000, "failed"),
+        (ProviderTrouble("x", 10**9), END - 600_001, "pending"),
+    ):
+        assert statuses(answered(late, "a", 100, trouble, now)) == [status]
+
+
+def test_a_kinds_policy_is_the_one_that_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changing when tasks are tried again is changing one line."""
+    monkeypatch.setattr(jobs, "WORK_RETRY", Backoff(first=3, cap=9))
+    monkeypatch.setattr(jobs, "POLL", Backoff(first=4))
+    before = a_generation(kind=MediaKind.IMAGE)
+    assert answered(before, "a", 1, ProviderTrouble("x"), NOW).then == JobReturns(3.0)
+    assert answered(before, "a", 1, Accepted(), NOW).then == JobReturns(4.0)
+    assert jobs.work("another").retry is jobs.WORK_RETRY
+
+
+# Moves
+
+
+def test_only_drawn_moves_are_written() -> None:
+    before = a_generation(a_task(status=TaskStatus.STREAMING))
+    check_moves(before, before)
+    for task in (a_task(status=TaskStatus.READY), a_task(status=TaskStatus.FAILED)):
+        check_moves(before, before.with_task(task))
+    with pytest.raises(IllegalTransition, match="A task cannot go streaming → pending"):
+        check_moves(before, before.with_task(a_task(status=TaskStatus.PENDING)))
+    over = replace(before, status=GenerationStatus.READY)
+    with pytest.raises(IllegalTransition, match="A generation cannot go ready → active"):
+        check_moves(over, before)
+
+
+@pytest.mark.parametrize("machine", [MACHINE, TASK_MACHINE])
+def test_every_state_has_its_moves_and_nothing_leaves_the_end(machine: Any) -> None:
+    states: Any = type(next(iter(machine.moves)))
+    assert list(machine.moves) == list(states)
+    assert [one for one, moves in machine.moves.items() if not moves] == [
+        one for one in states if one.over
+    ]

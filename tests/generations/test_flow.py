@@ -10,7 +10,7 @@ import pytest
 from emulators.media import png
 from emulators.runware import Plan, Runware
 from generations.world import Client, until, world
-from safelight.generations.kinds import WORK
+from safelight.generations.jobs import work
 from safelight.infra.queue.jobs import Failure, Job, JobId
 
 Here = dict[str, Any]
@@ -288,7 +288,7 @@ async def test_a_job_that_dies_takes_its_task_along(here: Here) -> None:
     """As when its worker is killed every time: the generation ends all the same."""
     async with world(**here, worker=False) as made, made.client() as client:
         generation = await client.ask()
-        kind = WORK["runware"]
+        kind = work("runware")
         [handler] = [one for one in made.generations.handlers if one.kind is kind]
         row = await made.db.fetchrow(
             "UPDATE jobs SET status = 'running', claim = 1, owner = 'gone', lease_until = now() "

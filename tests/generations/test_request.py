@@ -5,23 +5,28 @@ from typing import Any
 import pytest
 
 from safelight.errors import InvalidRequest
-from safelight.generations.lifecycle import Kind
-from safelight.generations.providers.registry import NAMES, provider_of
-from safelight.generations.request import LARGEST_SEED, Wanted, check_key
-from safelight.generations.tags import clean_tag, clean_tags
-from safelight.generations.tokens import WebhookAddresses
+from safelight.generations.lifecycle import MediaKind
+from safelight.generations.orders import WebhookAddresses
+from safelight.generations.providers.registry import names, provider_of
+from safelight.generations.request import (
+    LARGEST_SEED,
+    GenerationRequest,
+    check_key,
+    clean_tag,
+    clean_tags,
+)
 
 
-def wanted(**changes: Any) -> Wanted:
+def wanted(**changes: Any) -> GenerationRequest:
     asked = {
         "model": "m",
         "wanted": {"prompt": "p"},
         "count": 1,
         "tags": [],
         "provider": None,
-        "kind": Kind.IMAGE,
+        "kind": MediaKind.IMAGE,
     }
-    return Wanted.of(**{**asked, **changes})
+    return GenerationRequest.of(**{**asked, **changes})
 
 
 def test_the_order_of_names_does_not_matter() -> None:
@@ -34,7 +39,7 @@ def test_the_order_of_names_does_not_matter() -> None:
     "changes",
     [
         {"model": "n"}, {"wanted": {"prompt": "q"}}, {"count": 2}, {"tags": ["t"]},
-        {"provider": "studio"}, {"kind": Kind.VIDEO},
+        {"provider": "studio"}, {"kind": MediaKind.VIDEO},
     ],
 )  # fmt: skip
 def test_everything_else_does(changes: dict[str, Any]) -> None:
@@ -102,13 +107,13 @@ def test_tags_are_kept_once_and_in_order() -> None:
 @pytest.mark.parametrize(
     ("model", "configured", "provider"),
     [
-        ("studio/aurora", NAMES, "studio"),
-        ("studio/nothing", NAMES, "studio"),
+        ("studio/aurora", names(), "studio"),
+        ("studio/nothing", names(), "studio"),
         ("runware:100@1", ("studio",), "runware"),
-        ("civitai:618692@691639", NAMES, "runware"),
+        ("civitai:618692@691639", names(), "runware"),
         ("acme/film", ("studio",), "replicate"),
-        ("acme/film:0a1b2c", NAMES, "replicate"),
-        ("something", NAMES, "runware"),
+        ("acme/film:0a1b2c", names(), "replicate"),
+        ("something", names(), "runware"),
         ("something", ("replicate", "studio"), "replicate"),
         ("something", ("studio",), "studio"),
         ("a/b/c", ("studio",), "studio"),

@@ -12,7 +12,7 @@ from PIL import Image
 
 from generations.world import world
 from safelight.errors import InvalidRequest
-from safelight.generations.lifecycle import Kind
+from safelight.generations.lifecycle import MediaKind
 from safelight.generations.media import recognize
 from safelight.generations.studio.catalogue import MODELS, Commission, commission_of, conduct_of
 from safelight.generations.studio.prompt import read
@@ -27,7 +27,7 @@ PROMPTS = [
 
 
 def commission(
-    model: str = "studio/horizon", kind: Kind = Kind.IMAGE, seed: int = 7, **wanted: Any
+    model: str = "studio/horizon", kind: MediaKind = MediaKind.IMAGE, seed: int = 7, **wanted: Any
 ) -> Commission:
     return commission_of(model, kind, {**SMALL, **wanted}, seed, "artifact")
 
@@ -82,7 +82,7 @@ def frames(content: bytes) -> Iterator[Any]:
 
 @pytest.mark.parametrize("model", MODEL_IDS)
 def test_clips(model: str) -> None:
-    one = commission(model, Kind.VIDEO, duration=0.3)
+    one = commission(model, MediaKind.VIDEO, duration=0.3)
     content = render(one)
     assert recognize(content, complete=True).content_type == "video/webm"
     assert render(one) == content
@@ -136,7 +136,7 @@ def test_reading_a_prompt(prompt: str, hour: str | None, thing: str | None) -> N
 )  # fmt: skip
 def test_commissions_that_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest):
-        commission_of("studio/aurora", Kind.VIDEO, wrong, 1, "")
+        commission_of("studio/aurora", MediaKind.VIDEO, wrong, 1, "")
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_conduct_that_is_refused(wrong: dict[str, Any]) -> None:
 
 def test_a_model_it_does_not_have() -> None:
     with pytest.raises(InvalidRequest, match="studio/horizon"):
-        commission_of("studio/dali", Kind.IMAGE, {}, 1, "")
+        commission_of("studio/dali", MediaKind.IMAGE, {}, 1, "")
 
 
 # In the whole

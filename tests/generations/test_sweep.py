@@ -10,8 +10,8 @@ from emulators.media import png
 from emulators.runware import Plan, Runware
 from generations.world import World, until, world
 from objects.stores import Bucket, Watch, make_bucket, s3_server
-from safelight.generations.keep import key_of
-from safelight.generations.sweep import Sweep
+from safelight.generations.lifecycle import key_of
+from safelight.generations.sweep import GenerationSweep
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.objects.store import Facts, ObjectStore
@@ -31,8 +31,8 @@ def bucket(s3: str, request: pytest.FixtureRequest) -> Bucket:
     return make_bucket(s3, f"bucket-{abs(hash(request.node.name)) % 10**8}")
 
 
-def at(made: World, ms: int, **options: Any) -> Sweep:
-    return Sweep(made.db, made.store, Watch(ms), keep_days=7, **options)
+def at(made: World, ms: int, **options: Any) -> GenerationSweep:
+    return GenerationSweep(made.db, made.store, Watch(ms), keep_days=7, **options)
 
 
 async def content_of(store: ObjectStore, key: str) -> bytes:

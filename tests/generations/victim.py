@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from generations.world import Client, World, world
+from generations.world import Client, World, later_sweep, once, world
+from safelight.generations.lifecycle import key_of
 from safelight.infra import failpoints
+from safelight.objects.store import Facts
 
 
 async def live(order: dict[str, Any]) -> None:
@@ -20,8 +22,8 @@ async def live(order: dict[str, Any]) -> None:
         "directory": Path(order["directory"]),
         "port": order["port"],
     }
-    failpoints.arm(*order["point"])
     async with world(**here, **order["settings"]) as made, made.client() as client:
+        failpoints.arm(*order["point"])
         async with asyncio.timeout(30):
             await act(order, made, client)
 
@@ -36,9 +38,19 @@ async def act(order: dict[str, Any], made: World, client: Client) -> None:
             await asyncio.sleep(0.02)
         await client.http.post(f"/generations/{generation}/cancel")
     done = await client.over(generation)
+    artifact = f"/artifacts/{done['tasks'][0]['artifactId']}"
     if order["then"] == "delete":
-        await client.http.delete(f"/artifacts/{done['tasks'][0]['artifactId']}")
-    await asyncio.sleep(30 if order["then"] == "linger" else 0.3)
+        await client.http.delete(artifact)
+    if order["then"] == "tag":
+        for path in (f"/generations/{generation}", artifact):
+            await client.http.put(f"{path}/tags/red")
+            await client.http.delete(f"{path}/tags/red")
+    if order["then"] == "sweep":
+        await made.store.put(key_of("nobodys"), once(b"bytes"), Facts("image/png"))
+        later = later_sweep(made)
+        await later.purge()
+        await later.orphans()
+    await asyncio.sleep(0.3)
 
 
 def main() -> None:

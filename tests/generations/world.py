@@ -16,31 +16,34 @@ import uvicorn
 from argon2 import PasswordHasher
 from fastapi import FastAPI
 
+from objects.stores import Watch
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
-from safelight.accounts.services import account_services
+from safelight.accounts.services import open_accounts
 from safelight.accounts.tokens import Tokens
 from safelight.errors import Conflict
 from safelight.generations.artifacts.routes import router as artifacts_router
 from safelight.generations.fetch import Fetcher
-from safelight.generations.kinds import KINDS
+from safelight.generations.jobs import KINDS, work
+from safelight.generations.orders import WebhookAddresses
+from safelight.generations.providers import registry as providers
 from safelight.generations.routes import router as generations_router
-from safelight.generations.services import Generations, open_generations
-from safelight.generations.tokens import WebhookAddresses
-from safelight.generations.webhooks.routes import router as webhooks_router
+from safelight.generations.services import open_generations
+from safelight.generations.sweep import GenerationSweep
 from safelight.http import errors
-from safelight.http.middleware import Frame
+from safelight.http.frame import Frame, Registry
 from safelight.http.paging import Cursors
-from safelight.http.registry import Registry
+from safelight.infra.activity import Units
+from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
+from safelight.infra.queue.jobs import DAY
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
-from safelight.objects.blobs import Blobs
-from safelight.objects.local import LocalStore
+from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import ObjectStore
 from safelight.settings import load
 from safelight.web.pages.errors import render_error_page
@@ -58,7 +61,7 @@ class World:
     queue: Queue
     worker: Worker | None
     store: ObjectStore
-    generations: Generations
+    generations: Feature
     url: str
 
     @property
@@ -134,6 +137,16 @@ async def until(check: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
         await asyncio.sleep(0.02)
 
 
+def later_sweep(made: World, days: float = 8) -> GenerationSweep:
+    """As it is when state in flight has become old, and objects have."""
+    later = Watch(SystemClock().now_ms() + int(days * DAY * 1000))
+    return GenerationSweep(made.db, made.store, later, keep_days=7)
+
+
+async def once(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
 @asynccontextmanager
 async def world(
     database_url: str,
@@ -162,20 +175,12 @@ async def world(
         bus = Bus(db, owner)
         await bus.start()
         stack.push_async_callback(bus.stop)
-        queue = Queue(db, bus, clock, owner=owner, node=owner, kinds=KINDS, lease=lease)
+        kinds = {*KINDS, *(work(name) for name in providers.names())}  # also a test's own
+        queue = Queue(db, bus, clock, owner=owner, node=owner, kinds=kinds, lease=lease)
+        base = Base(settings, clock, ids, metrics, db, bus, queue, Units(db, bus, clock))
         where: list[str] = []
-        made = open_generations(
-            settings,
-            db,
-            queue,
-            store,
-            clock,
-            ids,
-            metrics,
-            SECRET,
-            lambda: where[0],
-            fetcher=fetcher,
-        )
+        made = open_generations(base, store, SECRET, lambda: where[0], fetcher=fetcher)
+        assert made.close is not None
         stack.push_async_callback(made.close)
         running = None
         if worker:
@@ -185,7 +190,8 @@ async def world(
         registry = Registry(settings, db, queue, bus, metrics, Cursors(SECRET), *made.services)
         registry.add(store, as_type=ObjectStore)
         registry.add(clock, as_type=Clock)
-        for service in account_services(db, clock, ids, SECRET, CHEAP):
+        base = Base(settings, clock, ids, metrics, db, bus, queue, Units(db, bus, clock))
+        for service in open_accounts(base, SECRET, CHEAP).services:
             registry.add(service)
         await _organizations(registry)
         url = await stack.enter_async_context(_served(registry, port))
@@ -206,7 +212,7 @@ async def _served(registry: Registry, port: int) -> AsyncIterator[str]:
     api = FastAPI(openapi_url=None, redirect_slashes=False)
     api.state.registry = registry
     errors.install(api, development=False, render_page=render_error_page, unavailable_as={})
-    for router in (generations_router, artifacts_router, webhooks_router):
+    for router in (generations_router, artifacts_router):
         api.include_router(router)
     app = Frame(api, ids=RandomIds(), metrics=registry.get(Metrics), body_limits={})
     with socket.create_server(("127.0.0.1", port)) as listener:

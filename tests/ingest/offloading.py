@@ -11,25 +11,28 @@ from typing import Any
 
 from objects.stores import Local, Watch, digest
 from safelight.infra.activity import Units
+from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.history import Line
-from safelight.infra.injected import ImageId, RandomIds
+from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Job, JobId, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.ingest import jobs, repo
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.offload import Offload, Offloading
-from safelight.ingest.repo import Image
-from safelight.ingest.sweep import Sweep
-from safelight.library.deletion import Deletion
+from safelight.ingest.jobs import OffloadPayload
+from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.ingest.offload import Offload
+from safelight.ingest.services import open_ingest
+from safelight.library.deletion import UploadDeletion
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
+from safelight.objects.services import OpenedStore, open_objects
 from safelight.objects.store import NoSuchObject, ObjectStore
+from safelight.settings import load
 
 ACTOR = {"type": "user", "name": "ada"}
 _times = count(1_700_000_000_000)
@@ -54,20 +57,26 @@ class Yard:
             self.db, self.bus, self.clock, owner=self.ids.short("yard"), node=self.directory.node,
             kinds=kinds, lease=self.lease,
         )  # fmt: skip
-        self.deliver = Deliver(
-            Units(self.db, self.bus, self.clock), {Action.CREATED: (), Action.DELETED: ()}
-        )
+        self.units = Units(self.db, self.bus, self.clock)
+        self.deliver = Deliver(self.units, {Action.CREATED: (), Action.DELETED: ()})
         self.offload = Offload(
-            self.db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
+            self.units, self.store, self.directory, self.queue, self.deliver, Metrics()
         )
-        self.deletion = Deletion(self.store, self.queue, self.clock)
+        self.deletion = UploadDeletion(self.store, Units(self.db, self.bus, self.clock))
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[Worker]:
         """A worker that does it all, delivery included."""
-        sweep = Sweep(self.db, self.directory, self.clock, Metrics(), 60)
-        handlers = (*jobs.handlers(self.offload, sweep), *objects.handlers(self.deliver, {}))
-        worker = Worker(self.queue, handlers)
+        assert self.store
+        base = Base(
+            load({"data_dir": self.root}), self.clock, self.ids, Metrics(), self.db, self.bus,
+            self.queue, self.units,
+        )  # fmt: skip
+        features = (
+            open_ingest(base, self.directory, self.store, self.deliver),
+            open_objects(base, OpenedStore(self.store, {}), self.deliver),
+        )
+        worker = Worker(self.queue, [one for feature in features for one in feature.handlers])
         await worker.start()
         try:
             yield worker
@@ -90,19 +99,21 @@ class Yard:
         """What an accepted upload leaves: file, row, history and job."""
         at = next(_times) if at is None else at
         image_id = fields.pop("id", None) or self.ids.image(at)
-        path = self.directory.final_path(ImageId(image_id), "jpg")
+        path = self.directory.path / f"{image_id}.jpg"
         path.write_bytes(content)
         image = Image(
             id=image_id, organization="acme", name=name, idempotency_key=self.ids.uuid4(),
-            status=Status.INGESTED, temp_path=str(path), checksum=digest(content),
+            status=ImageStatus.INGESTED, temp_path=str(path), checksum=digest(content),
             mime_type="image/jpeg", width=3, height=2, size_bytes=len(content),
             created_at=at, updated_at=at,
         )  # fmt: skip
         async with self.db.connection() as connection:
-            await repo.record(connection, image, self.directory.node, [Line("test", "received")])
+            await repo.record_upload(
+                connection, image, self.directory.node, [Line("test", "received")]
+            )
         return image
 
-    async def claim(self, image: Image) -> Job[Offloading]:
+    async def claim(self, image: Image) -> Job[OffloadPayload]:
         """Takes the image's job as a worker would, from whoever has it."""
         row = await self.db.fetchrow(
             "UPDATE jobs SET status = 'running', owner = $3, claim = claim + 1, "
@@ -123,7 +134,7 @@ class Yard:
     async def delete(self, name: str = "cat.jpg") -> None:
         await self.deletion.request("acme", name, ACTOR)
 
-    async def status(self, image: Image) -> Status:
+    async def status(self, image: Image) -> ImageStatus:
         found = await repo.find(self.db, image.id)
         assert found
         return found.status

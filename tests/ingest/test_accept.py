@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +10,25 @@ import pytest
 
 from cutting import cutting
 from harness import picture
+from objects.stores import units_of
 from safelight.errors import SafelightError
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
-from safelight.ingest.accept import Ingest, Upload
+from safelight.ingest.accept import Ingest, OnConflict, UploadRequest
 from safelight.ingest.contract import DatabaseError, JobEnqueueError, OutcomeUnknown, StorageFull
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.receive import Limits
-from safelight.ingest.sweep import Sweep
+from safelight.ingest.receive import UploadLimits
+from safelight.ingest.sweep import IngestSweep
 from safelight.settings import ACCEPTED_TYPES
 
-LIMITS = Limits(10_000_000, 100_000_000, ACCEPTED_TYPES)
-UPLOAD = Upload("acme", "multipart/form-data; boundary=b", {"type": "token", "name": "t"})
+LIMITS = UploadLimits(10_000_000, 100_000_000, ACCEPTED_TYPES)
+UPLOAD = UploadRequest("acme", "multipart/form-data; boundary=b", {"type": "token", "name": "t"})
+# Of the one statement that records an upload: its text is sent once, to be prepared; this is among
+# the values it is executed with.
+EXECUTION = b"image_uploaded"
 DISK_STEPS = [f"ingest.{step}" for step in ("open", "write", "fsync", "rename", "fsync_directory")]
 
 
@@ -38,7 +43,7 @@ def good() -> AsyncIterator[bytes]:
 
 
 def build(db: Database, directory: IngestDirectory) -> Ingest:
-    return Ingest(db, directory, LIMITS, SystemClock(), RandomIds(), Metrics(), lambda _: None)
+    return Ingest(units_of(db, SystemClock()), directory, LIMITS, RandomIds(), Metrics())
 
 
 @pytest.fixture
@@ -81,7 +86,7 @@ async def test_disk_full(db: Database, directory: IngestDirectory, step: str) ->
     await assert_nothing_left(db, directory)
 
 
-@pytest.mark.parametrize("step", [*DISK_STEPS, "ingest.record"])
+@pytest.mark.parametrize("step", [*DISK_STEPS, "ingest.record_upload"])
 async def test_something_unexpected(db: Database, directory: IngestDirectory, step: str) -> None:
     failpoints.arm(step, "raise")
     with pytest.raises(FailpointError):
@@ -118,20 +123,24 @@ async def test_the_database_refuses(
 
 
 @pytest.mark.parametrize("mode", ["before", "after"])
+@pytest.mark.parametrize(
+    ("on_conflict", "marker"), [(OnConflict.REPLACE, EXECUTION), (OnConflict.RENAME, b"COMMIT")]
+)
 async def test_the_connection_is_lost_during_commit(
-    db: Database, directory: IngestDirectory, mode: str
+    db: Database, directory: IngestDirectory, on_conflict: OnConflict, marker: bytes, mode: str
 ) -> None:
-    async with cutting(db.url, b"image_record") as (proxy, url):
+    wanted = replace(UPLOAD, on_conflict=on_conflict)
+    async with cutting(db.url, marker) as (proxy, url):
         through = await Database.open(url, pool_size=2)
         proxy.mode = mode
         ingest = build(through, directory)
         if mode == "after":  # it did commit, so it did happen
-            image = await ingest.accept(UPLOAD, good())
+            image = await ingest.accept(wanted, good())
             assert left(directory) == [f"{image.id}.png"]
             assert await counts(db) == (1, 1, 2)
         else:
             with pytest.raises(DatabaseError):
-                await ingest.accept(UPLOAD, good())
+                await ingest.accept(wanted, good())
             await assert_nothing_left(db, directory)
         through.terminate()
 
@@ -141,24 +150,20 @@ async def test_an_unknown_outcome_keeps_the_file_and_the_sweep_decides(
     db: Database, directory: IngestDirectory, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("safelight.ingest.accept._LOOK_AGAIN_SECONDS", (0.01, 0.01))
-    async with cutting(db.url, b"image_record") as (proxy, url):
+    async with cutting(db.url, EXECUTION) as (proxy, url):
         through = await Database.open(url, pool_size=2)
         proxy.mode, proxy.refuse_afterwards = mode, True
         with pytest.raises(OutcomeUnknown):
             await build(through, directory).accept(UPLOAD, good())
         through.terminate()
     assert len(left(directory)) == 1
-    removed = await Sweep(db, directory, SystemClock(), Metrics(), 86_400).at_start()
+    removed = await IngestSweep(db, directory, SystemClock(), Metrics(), 86_400).at_start()
     assert (removed, len(left(directory))) == ((0, 1) if mode == "after" else (1, 0))
 
 
 async def test_concurrent_uploads_find_different_names(
     db: Database, directory: IngestDirectory
 ) -> None:
-    from dataclasses import replace
-
-    from safelight.ingest.accept import OnConflict
-
     ingest = build(db, directory)
     wanted = replace(UPLOAD, on_conflict=OnConflict.RENAME)
     images = await asyncio.gather(*(ingest.accept(wanted, good()) for _ in range(12)))

@@ -18,8 +18,7 @@ from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import Done, Job, LeaseLost, Retry
 from safelight.ingest import jobs, repo
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.repo import Image
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.objects import jobs as objects
 from safelight.objects import repo as objects_repo
 
@@ -37,7 +36,7 @@ async def yard(shared: Database, tmp_path: Path) -> AsyncIterator[Yard]:
 async def test_an_upload_is_stored(yard: Yard) -> None:
     image = await yard.receive()
     assert await yard.bring(image) == ENDED
-    assert await yard.status(image) is Status.STORED
+    assert await yard.status(image) is ImageStatus.STORED
     assert yard.store
     info = await yard.store.head("acme/cat.jpg")
     assert info.metadata == {
@@ -68,7 +67,7 @@ async def test_the_worker_does_it_all(yard: Yard) -> None:
         images = [await yard.receive(f"{n}.jpg", b"%d" % n) for n in range(20)]
         yard.queue.wake(jobs.OFFLOAD)
         await yard.idle()
-    assert {await yard.status(image) for image in images} == {Status.STORED}
+    assert {await yard.status(image) for image in images} == {ImageStatus.STORED}
     undelivered = "SELECT count(*) FROM object_events WHERE delivered_at IS NULL"
     assert await yard.db.fetchval(undelivered) == 0
     assert await yard.db.fetchval("SELECT count(*) FROM object_events") == 20
@@ -111,7 +110,7 @@ async def test_one_that_lost_its_job_writes_nothing(yard: Yard) -> None:
     again = await yard.claim(image)
     with pytest.raises(LeaseLost):
         await yard.offload.handle(job)
-    assert await yard.status(image) is Status.INGESTED
+    assert await yard.status(image) is ImageStatus.INGESTED
     assert await yard.content() is None
     assert await yard.offload.handle(again) == ENDED
 
@@ -133,7 +132,7 @@ async def test_two_workers_at_once(yard: Yard) -> None:
 
 async def failure(yard: Yard, image: Image) -> str:
     assert await yard.bring(image) == ENDED
-    assert await yard.status(image) is Status.FAILED
+    assert await yard.status(image) is ImageStatus.FAILED
     told = (await yard.history(f"image:{image.id}"))[-1]
     assert (told["from"], told["to"], told["type"]) == ("INGESTED", "FAILED", "image_failed")
     assert told["error"] == await repo.failure(yard.db, "acme", image.id)
@@ -141,6 +140,19 @@ async def failure(yard: Yard, image: Image) -> str:
     assert await yard.jobs_left() == []
     assert await events(yard.db) == []
     return str(told["error"]["code"])
+
+
+async def test_cut_off_while_it_fails(yard: Yard) -> None:
+    """It comes again and fails once; both attempts are in its story."""
+    image = await yard.receive()
+    Path(image.temp_path).unlink()
+    failpoints.arm("ingest.fail", "raise@1")
+    assert isinstance(await yard.bring(image), Retry)
+    assert await yard.status(image) is ImageStatus.INGESTED
+    assert await yard.bring(image) == ENDED
+    assert await yard.status(image) is ImageStatus.FAILED
+    told = [line["type"] for line in await yard.history(f"image:{image.id}")]
+    assert told == ["offload_attempt", "image_failed"]
 
 
 async def test_a_missing_file(yard: Yard) -> None:
@@ -164,7 +176,7 @@ async def test_a_directory_that_is_not_there(yard: Yard) -> None:
     yard.directory.path.mkdir()
     verdict = await yard.bring(image)
     assert isinstance(verdict, Retry)
-    assert await yard.status(image) is Status.INGESTED
+    assert await yard.status(image) is ImageStatus.INGESTED
     yard.directory.path.rmdir()
     away.rename(yard.directory.path)
     assert await yard.bring(image) == ENDED
@@ -188,7 +200,7 @@ async def test_trouble_is_retried_and_told(yard: Yard) -> None:
     failpoints.arm("objects.fsync_directory", "enospc@1")
     verdict = await yard.bring(image)
     assert isinstance(verdict, Retry)
-    assert await yard.status(image) is Status.INGESTED
+    assert await yard.status(image) is ImageStatus.INGESTED
     [told] = await yard.history(f"image:{image.id}")
     assert (told["type"], told["attempt"]) == ("offload_attempt", 1)
     assert "space" in told["error"]["message"]
@@ -211,7 +223,7 @@ async def test_the_newer_upload_wins_out_of_turn(yard: Yard) -> None:
     await yard.bring(new)
     assert await yard.bring(old) == ENDED
     assert await yard.content() == b"new"
-    assert await yard.status(old) is Status.STORED
+    assert await yard.status(old) is ImageStatus.STORED
     [(_, _, event_time)] = await events(yard.db)
     [told] = await yard.history(f"image:{old.id}")
     assert told == {
@@ -238,7 +250,7 @@ async def test_all_at_once(yard: Yard) -> None:
     random.shuffle(tasks)
     await asyncio.gather(*tasks)
     assert await yard.content() == b"7"
-    assert {await yard.status(image) for image in images} == {Status.STORED}
+    assert {await yard.status(image) for image in images} == {ImageStatus.STORED}
 
 
 # Deleting

@@ -12,7 +12,7 @@ from objects.stores import events
 from safelight.infra.db import Database
 from safelight.infra.failpoints import EXIT_CODE
 from safelight.ingest.jobs import OFFLOAD
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.lifecycle import ImageStatus
 
 __all__ = ["shared", "shared_url"]
 pytestmark = pytest.mark.process
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.process
 @pytest.mark.parametrize(
     ("point", "first"),
     [
+        ("ingest.put", 0),
         ("files.fsync_source", 0),
         ("objects.link", 0),
         ("objects.fsync_directory", 0),
@@ -43,7 +44,7 @@ async def test_killed(
         yard.queue.wake(OFFLOAD)
         await yard.idle()
     for n, image in enumerate(images):
-        assert await yard.status(image) is Status.STORED
+        assert await yard.status(image) is ImageStatus.STORED
         assert await yard.content(image.name) == b"%d" % n
         assert [told["type"] for told in await yard.history(f"image:{image.id}")] == [
             "upload_stored"

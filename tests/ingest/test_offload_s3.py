@@ -13,8 +13,8 @@ from objects.stores import Bucket, Watch, events, make_bucket, s3_server
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue.jobs import Done, Retry
-from safelight.ingest.lifecycle import Status
-from safelight.objects.settle import Settle
+from safelight.ingest.lifecycle import ImageStatus
+from safelight.objects.reconcile import Reconcile
 
 __all__ = ["shared", "shared_url"]
 ENDED = Done(already=True)
@@ -51,7 +51,7 @@ def tells(yard: Yard) -> bool:
 async def test_an_upload_is_stored(yard: Yard, bucket: Bucket) -> None:
     image = await yard.receive("größe.jpg")
     assert await yard.bring(image) == ENDED
-    assert await yard.status(image) is Status.STORED
+    assert await yard.status(image) is ImageStatus.STORED
     assert bucket.keys() == ["acme/größe.jpg"]
     assert yard.store
     info = await yard.store.head("acme/größe.jpg")
@@ -70,7 +70,7 @@ async def test_the_newest_wins(yard: Yard) -> None:
     await yard.bring(new)
     assert await yard.bring(old) == ENDED
     assert await yard.content() == b"new"
-    assert await yard.status(old) is Status.STORED
+    assert await yard.status(old) is ImageStatus.STORED
     [told] = await yard.history(f"image:{old.id}")
     assert (told["type"], told["reason"]) == ("image_superseded", "superseded")
     assert Path(old.temp_path).read_bytes() == b"old"
@@ -97,7 +97,7 @@ async def test_a_file_that_is_not_what_was_received(yard: Yard, bucket: Bucket) 
     Path(missing.temp_path).unlink()
     for image in (changed, missing):
         assert await yard.bring(image) == ENDED
-        assert await yard.status(image) is Status.FAILED
+        assert await yard.status(image) is ImageStatus.FAILED
     assert bucket.keys() == []
 
 
@@ -109,12 +109,12 @@ async def test_cut_off_after_the_bucket_has_it(yard: Yard, point: str) -> None:
     failpoints.arm(name, f"raise@{nth or 1}")
     assert isinstance(await yard.bring(image), Retry)
     failpoints.disarm()
-    assert await yard.status(image) is Status.INGESTED
+    assert await yard.status(image) is ImageStatus.INGESTED
     assert await yard.content() == b"meow"
     assert await yard.bring(image) == ENDED
     yard.clock.ms = yard.clock.now_ms() + 120_000
     assert yard.store
-    await Settle(yard.db, yard.store, yard.clock).run()
+    await Reconcile(yard.units, yard.store).run()
     assert len(await events(yard.db)) == tells(yard)
     assert await yard.db.fetchval("SELECT count(*) FROM object_outbox") == 0
 
@@ -123,5 +123,5 @@ async def test_a_store_that_is_away(yard: Yard) -> None:
     image = await yard.receive()
     failpoints.arm("objects.bucket_put", "enospc@1")
     assert isinstance(await yard.bring(image), Retry)
-    assert await yard.status(image) is Status.INGESTED
+    assert await yard.status(image) is ImageStatus.INGESTED
     assert await yard.bring(image) == ENDED

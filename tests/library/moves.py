@@ -8,9 +8,10 @@ from library.story import Story, Thought, outside
 from library.truth import check_end, check_step
 from library.world import World
 from objects.stores import digest
+from points import points_of
 from safelight.infra.queue.jobs import Job
 from safelight.ingest.jobs import OFFLOAD
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.lifecycle import ImageStatus
 
 POINTS = {
     "ingest.offload": (
@@ -18,11 +19,10 @@ POINTS = {
         "objects.record_bucket_put",
     ),
     "objects.deliver": (
-        "objects.delivered", "unit.close", "library.mark", "library.remove", "library.move_time", "library.restart",
+        "objects.delivered", "unit.close",
+        *points_of("library.", without=["library.delete", "library.purge_tombstones"]),
     ),
-    "classification.run": (
-        "classification.apply", "classification.drop", "classification.note_failure", "classification.save_reply",
-    ),
+    "classification.run": tuple(points_of("classification.")),
 }  # fmt: skip
 DELETE_POINTS = ("objects.record_delete", "library.delete", "objects.record_bucket_delete")
 
@@ -70,7 +70,7 @@ class Moves:
     async def lose_the_file(self, pick: int) -> None:
         image = self.story.images[pick % len(self.story.images)]
         status = "SELECT status FROM images WHERE id = $1"
-        if await self.world.db.fetchval(status, image.id) == Status.INGESTED:
+        if await self.world.db.fetchval(status, image.id) == ImageStatus.INGESTED:
             self.world.take_away(image)
 
     async def redrive(self, pick: int, *then: int) -> None:

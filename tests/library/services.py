@@ -9,8 +9,9 @@ from obstore.store import MemoryStore
 from library.scripted import Scripted
 from objects.stores import Local, Watch
 from safelight.classification import jobs as classification
-from safelight.classification.run import Classification
+from safelight.classification.services import open_classification
 from safelight.infra.activity import Units
+from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database, prepare
 from safelight.infra.injected import RandomIds
@@ -20,14 +21,14 @@ from safelight.infra.queue.queue import Queue
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.offload import Offload
-from safelight.library.deletion import Deletion
-from safelight.library.project import Projection
+from safelight.library.services import open_library
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
-from safelight.objects.notifications.intake import REJECTED, Intake
+from safelight.objects.notifications.intake import Intake
 from safelight.objects.s3 import S3Store
 from safelight.objects.store import ObjectStore
+from safelight.settings import load
 
 START = 1_800_000_000_000
 
@@ -49,23 +50,25 @@ class Services:
         self.store = self._open_store(root)
         self.bus = Bus(db, "world")
         self.bus._company_until = 0.0  # nobody listens
-        kinds = (OFFLOAD, *objects.KINDS, REJECTED, *classification.KINDS)
+        kinds = (OFFLOAD, *objects.KINDS, *classification.KINDS)
         self.queue = Queue(
             db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
         )
-        units = Units(db, self.bus, self.clock)
-        projection = Projection(units, self.store, lambda: None, telling=telling)
-        self.deliver = Deliver(
-            units,
-            {Action.CREATED: (projection.on_created,), Action.DELETED: (projection.on_deleted,)},
-        )
+        base = Base(
+            load(), self.clock, RandomIds(), Metrics(), db, self.bus, self.queue,
+            Units(db, self.bus, self.clock),
+        )  # fmt: skip
+        library = open_library(base, self.store, classification.RUN, telling=telling)
+        self.deletion = library.deletion
+        created, deleted = library.projection.on_created, library.projection.on_deleted
+        self.deliver = Deliver(base.units, {Action.CREATED: (created,), Action.DELETED: (deleted,)})
         self.offload = Offload(
-            db, self.store, self.directory, self.queue, self.deliver, self.clock, Metrics()
+            base.units, self.store, self.directory, self.queue, self.deliver, base.metrics
         )
-        self.deletion = Deletion(self.store, self.queue, self.clock)
-        self.intake = Intake(db, self.queue, self.clock)
-        self.classify = Classification(units, self.store, self.classifier)
-        self.handlers = self._handlers()
+        self.intake = Intake(base.units)
+        self.handlers = self._handlers(
+            *open_classification(base, self.store, self.classifier).handlers
+        )
 
     def _open_store(self, root: Path) -> ObjectStore:
         if not self.telling:
@@ -73,12 +76,12 @@ class Services:
         memory: Any = self.bucket  # the same interface as any of obstore's
         return S3Store(self.db, memory, self.clock, RandomIds(), root / "spool", telling=True)
 
-    def _handlers(self) -> dict[str, Handler[Any]]:
+    def _handlers(self, *others: Handler[Any]) -> dict[str, Handler[Any]]:
         handlers: tuple[Handler[Any], ...] = (
             Handler(OFFLOAD, self.offload.handle),
-            Handler(REJECTED, self.intake.handle_rejected),
-            *objects.handlers(self.deliver, {}),
-            *classification.handlers(self.classify),
+            Handler(objects.REJECTED, self.intake.handle_rejected),
+            Handler(objects.DELIVER, self.deliver.handle),
+            *others,
         )
         return {handler.kind.name: handler for handler in handlers}
 

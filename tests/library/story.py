@@ -10,7 +10,7 @@ from urllib.parse import quote
 from library.scripted import Mood
 from safelight.infra.injected import ImageId, RandomIds, iso
 from safelight.infra.queue.jobs import Job, Verdict
-from safelight.ingest.repo import Image
+from safelight.ingest.lifecycle import Image
 
 numbers = count(1)
 

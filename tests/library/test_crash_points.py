@@ -1,18 +1,18 @@
-"""The worker's process ends at each step of projecting and classifying; the next one goes on."""
+"""The process ends at each step of projecting, classifying and deleting; the next one goes on."""
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-import safelight
 from emulators.workers_ai import Vendor, refusal, workers_ai
-from harness import picture
+from harness import eventually, picture, running
 from inprocess import application
-from library.api import EVENTS_TOKEN, Api, created, until
+from library.api import EVENTS_TOKEN, LIBRARY, Api, created, until
 from library.processes import Workers
+from points import points_of
 from safelight.infra.failpoints import EXIT_CODE
 from safelight.infra.queue.queue import Queue
 
@@ -20,14 +20,6 @@ pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quiet")]
 LATER = "2039-01-01T00:00:00.000Z"
 RED, BLUE = picture(colour="red"), picture(colour="blue")
 BROKEN = picture("JPEG", (200, 200))[:700]
-
-
-def points() -> list[str]:
-    """All there are in these features, so that a new one is covered as soon as it exists."""
-    root = Path(safelight.__file__).parent
-    files = [*root.glob("library/**/*.py"), *root.glob("classification/**/*.py")]
-    found = (re.findall(r'\b(?:reach|hit)\("([\w.]+)"\)', path.read_text()) for path in files)
-    return sorted({name for names in found for name in names})
 
 
 @pytest.fixture
@@ -89,6 +81,7 @@ async def journey(api: Api) -> None:
         await dropped(api, "b.jpg", number)
     assert await api.delete("a.jpg") == 202
     await api.gone("a.jpg")
+    await upkeep(api)
     assert first["classificationLabel"] == "PERSIAN CAT"
 
 
@@ -99,7 +92,25 @@ async def dropped(api: Api, name: str, times: int) -> None:
     await until(check)
 
 
-@pytest.mark.parametrize("point", points())
+async def upkeep(api: Api) -> None:
+    """The hourly job, which removes a tombstone that nothing can be late for any more."""
+    await api.app.db.execute(
+        "INSERT INTO tombstones (organization, name, event_time, source, buried_at) "
+        "VALUES ('default', 'old.jpg', 1, 'r2', 1)"
+    )
+    await api.app.db.execute("SELECT job_enqueue('admin.upkeep', '', '{}')")
+
+    async def check() -> bool:
+        left = "SELECT count(*) FROM tombstones WHERE name = 'old.jpg'"
+        return not await api.app.db.fetchval(left)
+
+    await until(check)
+
+
+# A new step is covered as soon as it exists. Deleting is the server's, below.
+@pytest.mark.parametrize(
+    "point", points_of("library.", "classification.", without=["library.delete"])
+)
 async def test_killed_at(point: str, api: Api, workers: Workers, vendor: Vendor) -> None:
     vendor.next(refusal(500, 1000))
     workers.start(SAFELIGHT_FAILPOINTS=f"{point}=exit")
@@ -130,3 +141,22 @@ async def check_the_end(api: Api) -> None:
     assert await api.letters() == []
     left = "SELECT count(*) FROM jobs WHERE kind ~ '^(ingest.offload|objects.deliver|classif)'"
     assert await api.app.db.fetchval(left) == 0
+
+
+def test_killed_while_deleting(database_url: str, tmp_path: Path) -> None:
+    """Nothing was deleted, and whoever asks again is heard."""
+    settings = {"SAFELIGHT_DATABASE_URL": database_url}
+    entry = f"{LIBRARY}/a.jpg"
+    with running(tmp_path, SAFELIGHT_FAILPOINTS="library.delete=exit", **settings) as server:
+        assert server.upload(RED, "a.jpg").status_code == 201
+        with server.client() as client:
+            eventually(lambda: client.get(entry).status_code == 200)
+            with pytest.raises(httpx.RemoteProtocolError):
+                client.delete(entry)
+        assert server.process.wait(20) == EXIT_CODE
+    with running(tmp_path, **settings) as server, server.client() as client:
+        assert client.get(f"{entry}/content").content == RED
+        assert client.delete(entry).status_code == 202
+        eventually(lambda: client.get(entry).status_code == 404)
+        story = client.get(f"{entry}/history").json()["items"]
+        assert [line["type"] for line in story].count("upload_delete_requested") == 1

@@ -9,6 +9,7 @@ import pytest
 from harness import picture
 from inprocess import application
 from library.api import EVENTS, EVENTS_TOKEN, LIBRARY, ORGANIZATION, Api, deleted, until
+from safelight.library.entry import ENTRY_STATUSES, RunStatus
 
 PHOTOS = Path(__file__).parents[1] / "photos"
 
@@ -102,6 +103,12 @@ async def test_listing_searching_and_paging(api: Api) -> None:
     assert names[0] in await found(label=label)
     for bad in ({"limit": 0}, {"cursor": "x"}, {"status": "maybe"}, {"q": "..."}):
         assert (await api.client.get(LIBRARY, params=bad)).status_code == 422
+    for status in ENTRY_STATUSES:
+        assert (await api.client.get(LIBRARY, params={"status": status})).status_code == 200
+    refused = await api.client.get(LIBRARY, params={"status": RunStatus.DROPPED})
+    assert refused.status_code == 422
+    words = "status: Input should be 'pending', 'running', 'done' or 'failed'."
+    assert refused.json()["error"] == words
 
 
 async def test_deleting(api: Api) -> None:

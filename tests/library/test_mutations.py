@@ -8,11 +8,12 @@ import pytest
 
 from library.conftest import MakeWorld
 from library.moves import POINTS, Moves
-from safelight.classification import repo as classification_repo
 from safelight.infra.db import Database
 from safelight.library import order, project
+from safelight.library import repo as library_repo
 
 APPLY = POINTS["classification.run"].index("classification.apply")
+DROP = POINTS["classification.run"].index("classification.drop")
 WRONG = "not what its bytes say"
 TWICE = "classified more than once"
 BACK = "was deleted and came back"
@@ -53,6 +54,26 @@ async def an_old_run_after_a_new_one(moves: Moves) -> None:
     await dies_four_times(moves)
     await moves.deliver_again(0, 0, 0)
     await moves.redrive(0, 0)
+
+
+async def a_redriven_job_that_never_ends_well(moves: Moves) -> None:
+    """It is for nothing, but each time it is about to say so its worker dies: buried again."""
+    await moves.redrive(0)
+    for _ in range(4):
+        await moves.work_badly(None, 0, DROP, "answer", lost=False)
+    assert len(await moves.world.dead_letters()) == 1
+
+
+async def an_old_death_after_a_new_upload(moves: Moves) -> None:
+    await dies_four_times(moves)
+    await moves.upload("a.jpg", b"two", 1, 0, 0, 0)
+    await a_redriven_job_that_never_ends_well(moves)
+
+
+async def an_old_death_after_a_new_run(moves: Moves) -> None:
+    await dies_four_times(moves)
+    await moves.deliver_again(0, 0, 0)
+    await a_redriven_job_that_never_ends_well(moves)
 
 
 async def a_worker_that_comes_back(moves: Moves) -> None:
@@ -114,36 +135,40 @@ async def a_stray_delete(moves: Moves) -> None:
 
 
 async def marker(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def same_run(db: Database, marker: classification_repo.Marker) -> bool:
-        run = "SELECT run FROM uploads WHERE organization = $1 AND name = $2"
-        return bool(await db.fetchval(run, marker.organization, marker.name) == marker.run)
+    async def same_run(db: Database, organization: str, name: str, _: str, run: int) -> bool:
+        held = "SELECT run FROM uploads WHERE organization = $1 AND name = $2"
+        return bool(await db.fetchval(held, organization, name) == run)
 
-    monkeypatch.setattr(classification_repo, "is_current", same_run)
-    guard = "AND idempotency_key = p_marker AND run = p_run;\n    taken"
-    await rewrite(db, "classification_apply", guard, "AND run = p_run;\n    taken")
+    monkeypatch.setattr(library_repo, "is_current", same_run)
+    await rewrite(db, "library_label", "AND idempotency_key = p_marker", "")
 
 
 async def run_number(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def same_marker(db: Database, marker: classification_repo.Marker) -> bool:
-        key = "SELECT idempotency_key FROM uploads WHERE organization = $1 AND name = $2"
-        held = await db.fetchval(key, marker.organization, marker.name)
-        return bool(held == marker.idempotency_key)
+    async def same_marker(db: Database, organization: str, name: str, marker: str, _: int) -> bool:
+        held = "SELECT idempotency_key FROM uploads WHERE organization = $1 AND name = $2"
+        return bool(await db.fetchval(held, organization, name) == marker)
 
-    monkeypatch.setattr(classification_repo, "is_current", same_marker)
-    guard = "AND idempotency_key = p_marker AND run = p_run;\n    taken"
-    await rewrite(db, "classification_apply", guard, "AND idempotency_key = p_marker;\n    taken")
+    monkeypatch.setattr(library_repo, "is_current", same_marker)
+    await rewrite(db, "library_label", "AND run = p_run", "")
 
 
-async def fence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    await rewrite(db, "job_finish", "AND claim = p_claim AND lease_until IS NOT NULL", "")
-    await rewrite(db, "job_finish", "RETURN FOUND", "RETURN true")
+async def marker_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rewrite(db, "library_note", "AND idempotency_key = p_marker", "")
+
+
+async def run_number_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rewrite(db, "library_note", "AND run = p_run", "")
 
 
 async def fence_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def always(*_: object) -> bool:
-        return True
+    await rewrite(db, "job_hold", "RETURN FOUND", "RETURN true")
 
-    monkeypatch.setattr(classification_repo, "keep_hold", always)
+
+async def fence(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for twice by who writes a result: before its rows, and at the end."""
+    await fence_of_failures(db, monkeypatch)
+    await rewrite(db, "job_finish", "AND claim = p_claim AND lease_until IS NOT NULL", "")
+    await rewrite(db, "job_finish", "RETURN FOUND", "RETURN true")
 
 
 async def delete_intent(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,6 +183,11 @@ async def etag(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
 async def tombstone(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     beaten = order._beaten
     monkeypatch.setattr(order, "_beaten", lambda row, _, event: beaten(row, None, event))
+
+
+async def tombstone_row(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    bury = "DELETE FROM tombstones WHERE organization = p_organization AND name = p_name"
+    await rewrite(db, "library_remove", "RETURN stopped;", f"{bury}; RETURN stopped;")
 
 
 async def doubt(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,11 +217,14 @@ class Case:
 CASES = [
     Case(marker, an_old_result_after_a_new_upload, WRONG, remote=True),
     Case(run_number, an_old_run_after_a_new_one, TWICE),
+    Case(marker_of_failures, an_old_death_after_a_new_upload, WRONG),
+    Case(run_number_of_failures, an_old_death_after_a_new_run, WRONG),
     Case(fence, a_worker_that_comes_back, TWICE),
     Case(fence_of_failures, a_failure_that_comes_back, WRONG),
     Case(delete_intent, deleted_on_its_way, BACK),
     Case(etag, told_backwards, LOST, telling=True),
     Case(tombstone, told_after_the_delete, LOST, telling=True),
+    Case(tombstone_row, told_after_the_delete, LOST, telling=True),
     Case(doubt, removed_by_others, DIFFERS, telling=True),
     Case(presence, a_stray_delete, LOST),
 ]

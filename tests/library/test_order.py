@@ -4,24 +4,22 @@ from typing import TypeAlias
 
 import pytest
 
-from safelight.library.entry import (
-    BeatenBy,
-    CreateFacts,
-    Entry,
-    RunState,
-    Stamp,
-    StoreNow,
-    Tombstone,
-)
+from safelight.library.entry import RunStatus
 from safelight.library.order import (
+    BeatenBy,
     CreateDecision,
+    CreateFacts,
     DeleteDecision,
     KeepTombstone,
+    Mark,
     MoveTime,
-    Reason,
     RemoveRow,
     Skip,
+    SkipReason,
+    Stamp,
     StartRun,
+    StoreNow,
+    Tombstone,
     WriteMarker,
     compare,
     compare_sequencers,
@@ -37,8 +35,8 @@ def at(time: int, sequencer: str | None = None, source: str = "r2") -> Stamp:
     return Stamp(time, sequencer, source)
 
 
-def entry(time: int, key: str = "A", etag: str | None = "a", sequencer: str | None = None) -> Entry:
-    return Entry(at(time, sequencer), key, etag)
+def mark(time: int, key: str = "A", etag: str | None = "a", sequencer: str | None = None) -> Mark:
+    return Mark(at(time, sequencer), key, etag)
 
 
 A_NOW = StoreNow("a", "A")
@@ -89,133 +87,137 @@ def test_which_event_is_newer(a: Stamp, b: Stamp, order: int) -> None:
 
 
 CreateCase: TypeAlias = tuple[
-    Entry | None, Tombstone | None, CreateFacts, StoreNow | None, RunState | None, CreateDecision
+    Mark | None, Tombstone | None, CreateFacts, StoreNow | None, RunStatus | None, CreateDecision
 ]
 # fmt: off
 CREATES: dict[str, CreateCase] = {
     "a first upload": (
         None, None, CreateFacts(at(100), "a"), A_NOW, None,
-        WriteMarker(entry(100), None),
+        WriteMarker(mark(100), None),
     ),
     "older than the row": (
-        entry(100), None, CreateFacts(at(99), "a"), A_NOW, RunState.FAILED,
-        Skip(Reason.STALE, ROW_WON),
+        mark(100), None, CreateFacts(at(99), "a"), A_NOW, RunStatus.FAILED,
+        Skip(SkipReason.STALE, ROW_WON),
     ),
     "older than the row, whatever the store holds": (
-        entry(100), None, CreateFacts(at(99), "b"), B_NOW, None,
-        Skip(Reason.STALE, ROW_WON),
+        mark(100), None, CreateFacts(at(99), "b"), B_NOW, None,
+        Skip(SkipReason.STALE, ROW_WON),
     ),
     "older than the row by its number": (
-        entry(100, sequencer="8"), None, CreateFacts(at(100, "7"), "a"), A_NOW, None,
-        Skip(Reason.STALE, ROW_WON),
+        mark(100, sequencer="8"), None, CreateFacts(at(100, "7"), "a"), A_NOW, None,
+        Skip(SkipReason.STALE, ROW_WON),
     ),
     "older than the tombstone": (
         None, Tombstone(at(100)), CreateFacts(at(99), "a"), A_NOW, None,
-        Skip(Reason.STALE, BeatenBy(100, None)),
+        Skip(SkipReason.STALE, BeatenBy(100, None)),
     ),
     "newer than the tombstone": (
         None, Tombstone(at(100)), CreateFacts(at(101), "a"), A_NOW, None,
-        WriteMarker(entry(101), None),
+        WriteMarker(mark(101), None),
     ),
     "in the tombstone's moment, and the object is there": (
         None, Tombstone(at(100)), CreateFacts(at(100), "a"), A_NOW, None,
-        WriteMarker(entry(100), None),
+        WriteMarker(mark(100), None),
     ),
     "in the tombstone's moment, and the object is gone": (
         None, Tombstone(at(100)), CreateFacts(at(100), "a"), None, None,
-        Skip(Reason.OBJECT_MISSING),
+        Skip(SkipReason.OBJECT_MISSING),
     ),
     "a tombstone that a row has outlived says nothing": (
-        entry(100), Tombstone(at(200)), CreateFacts(at(150), "b"), B_NOW, RunState.DONE,
-        WriteMarker(entry(150, "B", "b"), entry(100)),
+        mark(100), Tombstone(at(200)), CreateFacts(at(150), "b"), B_NOW, RunStatus.DONE,
+        WriteMarker(mark(150, "B", "b"), mark(100)),
     ),
     "the object is gone": (
-        entry(100), None, CreateFacts(at(101), "b"), None, RunState.DONE,
-        Skip(Reason.OBJECT_MISSING),
+        mark(100), None, CreateFacts(at(101), "b"), None, RunStatus.DONE,
+        Skip(SkipReason.OBJECT_MISSING),
     ),
     "the object has no marker": (
-        entry(100), None, CreateFacts(at(101), "f"), StoreNow("f", None), RunState.DONE,
-        Skip(Reason.UNUSABLE_METADATA),
+        mark(100), None, CreateFacts(at(101), "f"), StoreNow("f", None), RunStatus.DONE,
+        Skip(SkipReason.UNUSABLE_METADATA),
     ),
     "the event knows the marker of the same bytes": (
         None, None, CreateFacts(at(100), "a", "A"), StoreNow("a", None), None,
-        WriteMarker(entry(100), None),
+        WriteMarker(mark(100), None),
     ),
     "the event's marker is not known to be that of the object": (
         None, None, CreateFacts(at(100), None, "A"), StoreNow("f", None), None,
-        Skip(Reason.UNUSABLE_METADATA),
+        Skip(SkipReason.UNUSABLE_METADATA),
     ),
     "other bytes are in the store by now": (
         None, None, CreateFacts(at(100), "a"), B_NOW, None,
-        Skip(Reason.SUPERSEDED, BeatenBy(None, "B")),
+        Skip(SkipReason.SUPERSEDED, BeatenBy(None, "B")),
     ),
     "the same bytes of another upload are in the store by now": (
         None, None, CreateFacts(at(100), "a", "A"), StoreNow("a", "B"), None,
-        Skip(Reason.SUPERSEDED, BeatenBy(None, "B")),
+        Skip(SkipReason.SUPERSEDED, BeatenBy(None, "B")),
     ),
     "an event that knows nothing takes what the store holds": (
         None, None, CreateFacts(at(100)), B_NOW, None,
-        WriteMarker(entry(100, "B", "b"), None),
+        WriteMarker(mark(100, "B", "b"), None),
     ),
     "a duplicate while the run is waiting": (
-        entry(100), None, CreateFacts(at(100), "a"), A_NOW, RunState.PENDING,
-        Skip(Reason.DUPLICATE, ROW_WON),
+        mark(100), None, CreateFacts(at(100), "a"), A_NOW, RunStatus.PENDING,
+        Skip(SkipReason.DUPLICATE, ROW_WON),
     ),
     "a duplicate while the run is active": (
-        entry(100), None, CreateFacts(at(100), "a"), A_NOW, RunState.RUNNING,
-        Skip(Reason.DUPLICATE, ROW_WON),
+        mark(100), None, CreateFacts(at(100), "a"), A_NOW, RunStatus.RUNNING,
+        Skip(SkipReason.DUPLICATE, ROW_WON),
     ),
     "a duplicate after the run": (
-        entry(100), None, CreateFacts(at(100), "a"), A_NOW, RunState.DONE,
-        Skip(Reason.DUPLICATE, ROW_WON),
+        mark(100), None, CreateFacts(at(100), "a"), A_NOW, RunStatus.DONE,
+        Skip(SkipReason.DUPLICATE, ROW_WON),
     ),
     "a duplicate after the run failed": (
-        entry(100), None, CreateFacts(at(100), "a"), A_NOW, RunState.FAILED,
-        StartRun(entry(100)),
+        mark(100), None, CreateFacts(at(100), "a"), A_NOW, RunStatus.FAILED,
+        StartRun(mark(100)),
     ),
     "a duplicate whose run was never made": (
-        entry(100), None, CreateFacts(at(100), "a"), A_NOW, None,
-        StartRun(entry(100)),
+        mark(100), None, CreateFacts(at(100), "a"), A_NOW, None,
+        StartRun(mark(100)),
+    ),
+    "the run was dropped": (
+        mark(100), None, CreateFacts(at(100), "a"), A_NOW, RunStatus.DROPPED,
+        StartRun(mark(100)),
     ),
     "one upload announced twice": (
-        entry(100), None, CreateFacts(at(101), "a"), A_NOW, RunState.RUNNING,
-        MoveTime(entry(101), ROW_WON),
+        mark(100), None, CreateFacts(at(101), "a"), A_NOW, RunStatus.RUNNING,
+        MoveTime(mark(101), ROW_WON),
     ),
     "one upload announced twice, its run failed": (
-        entry(100), None, CreateFacts(at(101), "a"), A_NOW, RunState.FAILED,
-        MoveTime(entry(101), ROW_WON),
+        mark(100), None, CreateFacts(at(101), "a"), A_NOW, RunStatus.FAILED,
+        MoveTime(mark(101), ROW_WON),
     ),
     "a newer upload": (
-        entry(100), None, CreateFacts(at(101), "b"), B_NOW, RunState.RUNNING,
-        WriteMarker(entry(101, "B", "b"), entry(100)),
+        mark(100), None, CreateFacts(at(101), "b"), B_NOW, RunStatus.RUNNING,
+        WriteMarker(mark(101, "B", "b"), mark(100)),
     ),
     "a newer upload of the same bytes": (
-        entry(100), None, CreateFacts(at(101), "a"), StoreNow("a", "B"), RunState.DONE,
-        WriteMarker(entry(101, "B", "a"), entry(100)),
+        mark(100), None, CreateFacts(at(101), "a"), StoreNow("a", "B"), RunStatus.DONE,
+        WriteMarker(mark(101, "B", "a"), mark(100)),
     ),
     "the same moment, another marker, a higher number": (
-        entry(100, sequencer="7"), None, CreateFacts(at(100, "8"), "b"), B_NOW, RunState.DONE,
-        WriteMarker(entry(100, "B", "b", "8"), entry(100, sequencer="7")),
+        mark(100, sequencer="7"), None, CreateFacts(at(100, "8"), "b"), B_NOW, RunStatus.DONE,
+        WriteMarker(mark(100, "B", "b", "8"), mark(100, sequencer="7")),
     ),
     "the same moment, another marker: it is the one in the store": (
-        entry(100), None, CreateFacts(at(100), "b"), B_NOW, RunState.DONE,
-        WriteMarker(entry(100, "B", "b"), entry(100)),
+        mark(100), None, CreateFacts(at(100), "b"), B_NOW, RunStatus.DONE,
+        WriteMarker(mark(100, "B", "b"), mark(100)),
     ),
     "the same moment, another marker: the row's is in the store": (
-        entry(100), None, CreateFacts(at(100), "b"), A_NOW, RunState.DONE,
-        Skip(Reason.SUPERSEDED, BeatenBy(None, "A")),
+        mark(100), None, CreateFacts(at(100), "b"), A_NOW, RunStatus.DONE,
+        Skip(SkipReason.SUPERSEDED, BeatenBy(None, "A")),
     ),
     "our own event is not beaten by a stray time": (
-        entry(10**15), None, CreateFacts(at(100, "1", OURS), "b"), B_NOW, RunState.DONE,
-        WriteMarker(Entry(at(100, "1", OURS), "B", "b"), entry(10**15)),
+        mark(10**15), None, CreateFacts(at(100, "1", OURS), "b"), B_NOW, RunStatus.DONE,
+        WriteMarker(Mark(at(100, "1", OURS), "B", "b"), mark(10**15)),
     ),
     "nor by a stray tombstone": (
         None, Tombstone(at(10**15)), CreateFacts(at(100, "1", OURS), "a"), A_NOW, None,
-        WriteMarker(Entry(at(100, "1", OURS), "A", "a"), None),
+        WriteMarker(Mark(at(100, "1", OURS), "A", "a"), None),
     ),
     "our own event again, after a stray one moved the time": (
-        entry(10**15), None, CreateFacts(at(100, "1", OURS), "a"), A_NOW, RunState.DONE,
-        Skip(Reason.DUPLICATE, BeatenBy(10**15, "A")),
+        mark(10**15), None, CreateFacts(at(100, "1", OURS), "a"), A_NOW, RunStatus.DONE,
+        Skip(SkipReason.DUPLICATE, BeatenBy(10**15, "A")),
     ),
 }
 # fmt: on
@@ -228,7 +230,7 @@ def test_create(case: str) -> None:
 
 
 DeleteCase: TypeAlias = tuple[
-    Entry | None, Tombstone | None, Stamp, StoreNow | None, bool, DeleteDecision
+    Mark | None, Tombstone | None, Stamp, StoreNow | None, bool, DeleteDecision
 ]
 # fmt: off
 DELETES: dict[str, DeleteCase] = {
@@ -237,77 +239,77 @@ DELETES: dict[str, DeleteCase] = {
         None, Tombstone(at(100)), at(101), None, False, KeepTombstone(Tombstone(at(101))),
     ),
     "no row, an older delete": (
-        None, Tombstone(at(100)), at(99), None, False, Skip(Reason.STALE, BeatenBy(100, None)),
+        None, Tombstone(at(100)), at(99), None, False, Skip(SkipReason.STALE, BeatenBy(100, None)),
     ),
     "no row, the same delete": (
         None, Tombstone(at(100)), at(100), None, False,
-        Skip(Reason.DUPLICATE, BeatenBy(100, None)),
+        Skip(SkipReason.DUPLICATE, BeatenBy(100, None)),
     ),
     "no row, the same moment with a number": (
         None, Tombstone(at(100)), at(100, "7"), None, False, KeepTombstone(Tombstone(at(100, "7"))),
     ),
-    "older than the row": (entry(100), None, at(99), None, False, Skip(Reason.STALE, ROW_WON)),
+    "older than the row": (mark(100), None, at(99), None, False, Skip(SkipReason.STALE, ROW_WON)),
     "older than the row by its number": (
-        entry(100, sequencer="8"), None, at(100, "7"), None, False, Skip(Reason.STALE, ROW_WON),
+        mark(100, sequencer="8"), None, at(100, "7"), None, False, Skip(SkipReason.STALE, ROW_WON),
     ),
     "newer than the row": (
-        entry(100), None, at(101), None, False, RemoveRow(entry(100), Tombstone(at(101))),
+        mark(100), None, at(101), None, False, RemoveRow(mark(100), Tombstone(at(101))),
     ),
     "newer than the row, another object is there": (
-        entry(100), None, at(101), StoreNow("a", "B"), False,
-        RemoveRow(entry(100), Tombstone(at(101))),
+        mark(100), None, at(101), StoreNow("a", "B"), False,
+        RemoveRow(mark(100), Tombstone(at(101))),
     ),
     "newer than the row's time, but the row's object is there": (
-        entry(100), None, at(101), A_NOW, False, Skip(Reason.OBJECT_PRESENT, ROW_WON),
+        mark(100), None, at(101), A_NOW, False, Skip(SkipReason.OBJECT_PRESENT, ROW_WON),
     ),
     "newer by its number": (
-        entry(100, sequencer="7"), None, at(100, "8"), None, False,
-        RemoveRow(entry(100, sequencer="7"), Tombstone(at(100, "8"))),
+        mark(100, sequencer="7"), None, at(100, "8"), None, False,
+        RemoveRow(mark(100, sequencer="7"), Tombstone(at(100, "8"))),
     ),
     "numbered like the object, at a later time": (
-        entry(100, sequencer="7"), None, at(101, "7"), None, False,
-        RemoveRow(entry(100, sequencer="7"), Tombstone(at(101, "7"))),
+        mark(100, sequencer="7"), None, at(101, "7"), None, False,
+        RemoveRow(mark(100, sequencer="7"), Tombstone(at(101, "7"))),
     ),
     "the same moment, and nothing is there": (
-        entry(100), None, at(100), None, False, RemoveRow(entry(100), Tombstone(at(100))),
+        mark(100), None, at(100), None, False, RemoveRow(mark(100), Tombstone(at(100))),
     ),
     "the same moment, and the row's object is there": (
-        entry(100), None, at(100), A_NOW, False, Skip(Reason.OBJECT_PRESENT, ROW_WON),
+        mark(100), None, at(100), A_NOW, False, Skip(SkipReason.OBJECT_PRESENT, ROW_WON),
     ),
     "the same moment, and the row's bytes are there": (
-        entry(100), None, at(100), StoreNow("a", None), False, Skip(Reason.OBJECT_PRESENT, ROW_WON),
+        mark(100), None, at(100), StoreNow("a", None), False, Skip(SkipReason.OBJECT_PRESENT, ROW_WON),
     ),
     "the same moment, and other bytes are there": (
-        entry(100), None, at(100), B_NOW, False, RemoveRow(entry(100), Tombstone(at(100))),
+        mark(100), None, at(100), B_NOW, False, RemoveRow(mark(100), Tombstone(at(100))),
     ),
     "the tombstone never goes back": (
-        entry(100), Tombstone(at(200)), at(150), None, False,
-        RemoveRow(entry(100), Tombstone(at(200))),
+        mark(100), Tombstone(at(200)), at(150), None, False,
+        RemoveRow(mark(100), Tombstone(at(200))),
     ),
     "from outside, and the built-in store has the object": (
-        entry(100), None, at(101), B_NOW, True, Skip(Reason.OBJECT_PRESENT, BeatenBy(None, "B")),
+        mark(100), None, at(101), B_NOW, True, Skip(SkipReason.OBJECT_PRESENT, BeatenBy(None, "B")),
     ),
     "from outside, and the built-in store has an object without a row": (
-        None, None, at(101), B_NOW, True, Skip(Reason.OBJECT_PRESENT, BeatenBy(None, "B")),
+        None, None, at(101), B_NOW, True, Skip(SkipReason.OBJECT_PRESENT, BeatenBy(None, "B")),
     ),
     "from outside, and the built-in store has nothing": (
-        entry(100), None, at(101), None, True, RemoveRow(entry(100), Tombstone(at(101))),
+        mark(100), None, at(101), None, True, RemoveRow(mark(100), Tombstone(at(101))),
     ),
     "our own, and the built-in store has a later object": (
-        entry(100), None, at(101, "2", OURS), B_NOW, True,
-        RemoveRow(entry(100), Tombstone(at(101, "2", OURS))),
+        mark(100), None, at(101, "2", OURS), B_NOW, True,
+        RemoveRow(mark(100), Tombstone(at(101, "2", OURS))),
     ),
     "our own, after a stray event moved the row's time": (
-        entry(10**15), None, at(101, "2", OURS), None, True,
-        RemoveRow(entry(10**15), Tombstone(at(101, "2", OURS))),
+        mark(10**15), None, at(101, "2", OURS), None, True,
+        RemoveRow(mark(10**15), Tombstone(at(101, "2", OURS))),
     ),
     "our own again, after a stray event moved the time of a later upload": (
-        entry(10**15), None, at(101, "2", OURS), A_NOW, True,
-        Skip(Reason.OBJECT_PRESENT, BeatenBy(10**15, "A")),
+        mark(10**15), None, at(101, "2", OURS), A_NOW, True,
+        Skip(SkipReason.OBJECT_PRESENT, BeatenBy(10**15, "A")),
     ),
     "our own in a bucket, where the store was not asked": (
-        entry(10**15), None, at(101, "2", OURS), None, False,
-        Skip(Reason.STALE, BeatenBy(10**15, "A")),
+        mark(10**15), None, at(101, "2", OURS), None, False,
+        Skip(SkipReason.STALE, BeatenBy(10**15, "A")),
     ),
 }
 # fmt: on
@@ -323,14 +325,14 @@ def test_delete(case: str) -> None:
     ("row", "event", "doubtful"),
     [
         (None, at(100), False),
-        (entry(99), at(100), False),
-        (entry(101), at(100), False),
-        (entry(100), at(100), True),
-        (entry(100, sequencer="7"), at(100, "8"), True),
+        (mark(99), at(100), False),
+        (mark(101), at(100), False),
+        (mark(100), at(100), True),
+        (mark(100, sequencer="7"), at(100, "8"), True),
     ],
 )
 def test_the_store_need_only_be_asked_within_one_moment(
-    row: Entry | None, event: Stamp, doubtful: bool
+    row: Mark | None, event: Stamp, doubtful: bool
 ) -> None:
     assert delete_is_doubtful(row, event) is doubtful
 

@@ -8,16 +8,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from safelight.library.entry import CreateFacts, Entry, RunState, Stamp, StoreNow, Tombstone
+from safelight.library.entry import RunStatus
 from safelight.library.order import (
     CreateDecision,
+    CreateFacts,
     DeleteDecision,
     KeepTombstone,
+    Mark,
     MoveTime,
-    Reason,
     RemoveRow,
     Skip,
+    SkipReason,
+    Stamp,
     StartRun,
+    StoreNow,
+    Tombstone,
     WriteMarker,
     decide_create,
     decide_delete,
@@ -89,9 +94,9 @@ class Library:
     history: History
     asks: str  # of deletes: always, doubtful or never
     built_in: bool = False
-    row: Entry | None = None
+    row: Mark | None = None
     tombstone: Tombstone | None = None
-    runs: dict[str, RunState] = field(default_factory=dict)
+    runs: dict[str, RunStatus] = field(default_factory=dict)
 
     def hear(self, told: Told, operations: int) -> CreateDecision | DeleteDecision:
         store = self.history.states[operations]
@@ -107,7 +112,7 @@ class Library:
                 assert store is not None, "a row for an object that is gone"
                 assert after.idempotency_key == store.idempotency_key
                 self.row = after
-                self.runs[after.idempotency_key] = RunState.PENDING
+                self.runs[after.idempotency_key] = RunStatus.PENDING
             case MoveTime(after):
                 assert self.row is not None
                 assert is_newer(after.stamp, self.row.stamp)
@@ -115,8 +120,10 @@ class Library:
                 self.row = after
             case StartRun(after):
                 assert after == self.row
-                assert run in {None, RunState.FAILED}, "a second run beside a good one"
-                self.runs[after.idempotency_key] = RunState.PENDING
+                assert run in {None, RunStatus.FAILED, RunStatus.DROPPED}, (
+                    "a second run beside a good one"
+                )
+                self.runs[after.idempotency_key] = RunStatus.PENDING
         return decision
 
     def _delete(self, told: Told, store: StoreNow | None) -> DeleteDecision:
@@ -155,7 +162,7 @@ class Library:
 TIMES = st.sampled_from([0, 0, 0, 1, 300, 700, 1000, 2500])
 WHATS = st.sampled_from(["x", "x", "y", "delete", "delete", "again"])
 STEPS = st.builds(Step, WHATS, TIMES, st.booleans(), st.booleans(), st.booleans())
-ENDS = st.sampled_from([RunState.PENDING, RunState.RUNNING, RunState.DONE, RunState.FAILED])
+ENDS = st.sampled_from(list(RunStatus))
 
 
 @st.composite
@@ -248,11 +255,11 @@ def test_a_failed_run_is_started_again_once(
     history = history_of(ending_in_upload, whole_seconds=whole_seconds)
     library = play(data, history, "doubtful")
     assert library.row is not None
-    library.runs[library.row.idempotency_key] = RunState.FAILED
+    library.runs[library.row.idempotency_key] = RunStatus.FAILED
     last, operations = history.told[-1], len(history.states) - 1
     assert isinstance(library.hear(last, operations), StartRun)
     assert isinstance(again := library.hear(last, operations), Skip)
-    assert again.reason is Reason.DUPLICATE
+    assert again.reason is SkipReason.DUPLICATE
 
 
 @pytest.mark.parametrize("says_sequencer", [False, True])

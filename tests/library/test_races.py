@@ -46,6 +46,41 @@ async def test_a_delete_and_a_result_do_not_wait_for_each_other(
     await moves.end()
 
 
+async def test_an_event_waits_for_whoever_changes_its_object(
+    make_world: MakeWorld, database: Database
+) -> None:
+    """It decides from what is there once it has the name's lock, not from what was there before."""
+    world = make_world()
+    await world.begin()
+    await Moves(world).put("a.jpg", b"one")
+    delivering = await world.claim()
+    assert delivering
+    key = f"{world.organization}/a.jpg"
+    async with database.transaction() as other:
+        await other.execute("SELECT object_lock($1)", key)
+        working = asyncio.create_task(world.work(delivering))
+        await until_waiting(database, 1)
+        await other.execute("UPDATE objects SET present = false WHERE key = $1", key)
+    assert await working == Done(already=True)
+    assert await database.fetchval("SELECT count(*) FROM uploads") == 0
+
+
+async def test_a_delete_waits_for_an_upload_that_is_just_being_stored(
+    make_world: MakeWorld, database: Database
+) -> None:
+    """What is stored by then is the object it deletes, and not on its way any more."""
+    world = make_world()
+    await world.begin()
+    image = await world.receive("a.jpg", b"one")
+    async with database.transaction() as other:
+        await other.execute("SELECT object_lock($1)", f"{world.organization}/a.jpg")
+        deleting = asyncio.create_task(world.delete("a.jpg"))
+        await until_waiting(database, 1)
+        await other.execute("UPDATE images SET status = 'STORED' WHERE id = $1", image.id)
+    assert await deleting
+    assert await database.fetchval("SELECT count(*) FROM delete_intents") == 0
+
+
 async def test_every_order_of_upload_delete_upload(make_world: MakeWorld) -> None:
     """Each event is delivered twice, in all ninety orders there are."""
     world = make_world()

@@ -9,7 +9,7 @@ import obstore
 from library.scripted import BROKEN, label_of
 from library.story import Story
 from library.world import World
-from safelight.ingest.repo import Image
+from safelight.ingest.lifecycle import Image
 from safelight.objects.events import OURS
 
 BEATEN = {"stale", "duplicate", "superseded", "same_upload", "object_present"}

@@ -32,12 +32,10 @@ from safelight.infra.queue.jobs import (
 from safelight.infra.queue.ledger import Ledger
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.jobs import OFFLOAD
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.repo import Image
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
 from safelight.objects import repo as objects_repo
-from safelight.objects.deliver import Delivery
-from safelight.objects.jobs import DELIVER
+from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.store import NoSuchObject
 
 T = TypeVar("T")
@@ -78,17 +76,17 @@ class World(Services):
         """What an accepted upload leaves: file, row, history and job."""
         now = self.clock.now_ms()
         image_id = self.ids.image(now)
-        path = self.directory.final_path(image_id, "jpg")
+        path = self.directory.path / f"{image_id}.jpg"
         path.write_bytes(content)
         image = Image(
             id=image_id, organization=self.organization, name=name,
-            idempotency_key=self.ids.uuid4(), status=Status.INGESTED, temp_path=str(path),
+            idempotency_key=self.ids.uuid4(), status=ImageStatus.INGESTED, temp_path=str(path),
             checksum=hashlib.sha256(content).hexdigest(), mime_type="image/jpeg", width=3, height=2,
             size_bytes=len(content), created_at=now, updated_at=now,
         )  # fmt: skip
         entry = Line(f"image:{image_id}", "upload_ingested", {}, also=f"upload:{name}")
         async with self.db.connection() as connection:
-            await ingest_repo.record(connection, image, self.directory.node, [entry])
+            await ingest_repo.record_upload(connection, image, self.directory.node, [entry])
         self.story.images.append(image)
         self.story.contents[image.idempotency_key] = content
         return image
@@ -175,7 +173,7 @@ class World(Services):
         if event := await self.event(nth):
             name = event["key"].partition("/")[2]
             await self.queue.enqueue(
-                self.db, DELIVER, Delivery(event["id"], name), organization=self.organization
+                self.db, DELIVER, DeliverPayload(event["id"], name), organization=self.organization
             )
             self.story.deliveries += 1
 
@@ -322,8 +320,8 @@ class World(Services):
         self.tick(days * DAY_MS)
         self.story.forgotten = True
         now = self.clock.now_ms()
-        await objects_repo.forget_deleted(self.db, now - 30 * DAY_MS)
-        await library_repo.sweep_tombstones(self.db, now - 14 * DAY_MS)
+        await objects_repo.purge_deleted(self.db, now - 30 * DAY_MS)
+        await library_repo.purge_tombstones(self.db, now - 14 * DAY_MS)
 
     async def drain(self, *, backwards: bool = False) -> None:
         """Everything is told and done, over and over, until nothing is left to do."""

@@ -5,29 +5,48 @@ import random
 import time
 
 from safelight.infra import activity
+from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.history import Line
-from safelight.live.hub import Hub
+from safelight.live.routes import Hub
 from safelight.wiring import MESSAGES
 
 WRITERS, READERS, SECONDS = 64, 8, 6.0
 TYPE = "upload_ingested"
 
 
-async def write(db: Database, number: int, end: float, written: list[int]) -> None:
-    """Transactions of random length, some rolled back, each ending with its history."""
-    count = 0
+class At:
+    """Says the time it was given."""
+
+    def __init__(self, now: int) -> None:
+        self.now = now
+
+    def now_ms(self) -> int:
+        return self.now
+
+    def monotonic(self) -> float:
+        return self.now / 1000
+
+
+def units(db: Database, now: int = 0, bus: Bus | None = None) -> Units:
+    return Units(db, bus or Bus(db, "test"), At(now))
+
+
+async def write(db: Database, number: int, end: float, written: list[str]) -> None:
+    """Units of random length, some undone after their last statement, each with its history."""
+    count, ours = 0, units(db)
     while time.monotonic() < end:
         count += 1
+        lines = [Line(f"image:{number}-{count}-{n}", TYPE) for n in range(random.randint(1, 3))]
         try:
-            async with db.transaction() as connection:
+            async with db.transaction() as connection, ours.on(connection, "acme") as unit:
                 await connection.execute("SELECT pg_sleep($1)", random.random() / 200)
-                entries = [Line(f"image:{number}-{count}", TYPE)] * random.randint(1, 3)
-                last = await activity.append(connection, "acme", count, *entries)
+                unit.tell(*lines)
                 if random.random() < 0.2:
+                    await unit.close()
                     raise ZeroDivisionError
-                written.extend(range(last - len(entries) + 1, last + 1))
+            written.extend(line.subject for line in lines)
         except ZeroDivisionError:
             pass
 
@@ -51,12 +70,14 @@ async def test_readers_miss_and_repeat_nothing(database_url: str) -> None:
     db = await Database.open(database_url, pool_size=WRITERS)
     other = await Database.open(database_url, pool_size=READERS)
     end = time.monotonic() + SECONDS
-    written: list[int] = []
+    written: list[str] = []
     writers = asyncio.gather(*(write(db, number, end, written) for number in range(WRITERS)))
     readers = asyncio.gather(*(resume(other, end + 1) for _ in range(READERS)))
     await writers
+    rows = await db.fetch("SELECT seq, subject FROM activity ORDER BY seq")
+    assert sorted(row["subject"] for row in rows) == sorted(written)
     for seen in await readers:
-        assert seen == sorted(written)
+        assert seen == [row["seq"] for row in rows]
     assert len(written) > 500
     db.terminate()
     other.terminate()
@@ -65,14 +86,12 @@ async def test_readers_miss_and_repeat_nothing(database_url: str) -> None:
 async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
     bus = Bus(database, "test")
     hub = Hub(database, bus, MESSAGES)
-    written: list[int] = []
 
     async def publish() -> None:
-        for number in range(300):
-            async with database.transaction() as connection:
-                seq = await activity.append(connection, "acme", number, Line("x:1", TYPE))
-            written.append(seq)
-            bus.announce("activity", "acme")
+        ours = units(database, bus=bus)
+        for _ in range(300):
+            async with ours.open("acme") as unit:
+                unit.tell(Line("x:1", TYPE))
 
     async def watch() -> list[int]:
         seen: list[int] = []
@@ -91,14 +110,18 @@ async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
     with hub.listening():
         async with asyncio.timeout(30):
             *everyone, _ = await asyncio.gather(*(watch() for _ in range(6)), publish())
-    assert all(seen == written for seen in everyone)
+    written = await activity.feed(database, "acme", after=0, limit=1000, types=None)
+    assert len(written) == 300
+    assert all(seen == [row.seq for row in written] for seen in everyone)
 
 
 async def test_the_feed_can_be_cut_and_history_stays(database: Database) -> None:
-    async with database.transaction() as connection:
-        old = await activity.append(connection, "acme", 1_000, Line("image:1", TYPE))
-    async with database.transaction() as connection:
-        new = await activity.append(connection, "acme", 9_000, Line("image:1", TYPE))
+    for now in (1_000, 9_000):
+        async with units(database, now).open("acme") as unit:
+            unit.tell(Line("image:1", TYPE))
+    old, new = [
+        row.seq for row in await activity.feed(database, "acme", after=0, limit=9, types=None)
+    ]
     await activity.cut_feed(database, 5_000)
     assert await activity.bounds(database, "acme") == (old, new)
     story = await activity.of_subject(database, "acme", "image:1", after=0, limit=10)

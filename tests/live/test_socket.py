@@ -12,8 +12,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from harness import TOKEN, picture
 from inprocess import Application, application
+from safelight.infra.activity import Units
+from safelight.infra.history import Line
 from safelight.live import routes
-from safelight.live.hub import Hub
+from safelight.live.routes import Hub
 
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -127,16 +129,8 @@ async def test_a_client_too_slow_is_let_go(
         slow = await socket(app)
         slow.transport.pause_reading()
         for number in range(30):
-            await app.db.execute(
-                "SELECT activity_append('default', 0, $1)",
-                [
-                    {
-                        "subject": "x:1",
-                        "type": "upload_deleted",
-                        "data": {"name": f"{number}{filler}"},
-                    }
-                ],
-            )
+            async with app.registry.get(Units).open("default") as unit:
+                unit.tell(Line("x:1", "upload_deleted", {"name": f"{number}{filler}"}))
         for _ in range(30):
             await receive(quick)
         room, _ = app.registry.get(Hub)._rooms["default"]

@@ -24,8 +24,9 @@ async def live(url: str, root: Path, what: str) -> None:
     from ingest.offloading import Yard
     from objects.stores import Local, stream
     from safelight.infra.db import Database
-    from safelight.objects.collect import Collect
+    from safelight.infra.metrics import Metrics
     from safelight.objects.store import Facts
+    from safelight.objects.upkeep import Collect, Scrub
 
     db = await Database.open(url, pool_size=5)
     if what == "offload":
@@ -36,8 +37,10 @@ async def live(url: str, root: Path, what: str) -> None:
         await local.store.put(KEY, stream(CONTENT), Facts("image/jpeg"))
     elif what == "delete":
         await local.store.delete(KEY)
+    elif what == "scrub":
+        await Scrub(local.units, local.blobs, Metrics()).run()
     else:
-        await Collect(db, local.blobs, local.clock, grace_ms=GRACE_MS).run()
+        await Collect(local.units, local.blobs, grace_ms=GRACE_MS).run()
     await local.store.close()
     await db.close()
 

@@ -10,12 +10,12 @@ from typing import Any
 import boto3  # type: ignore[import-untyped]  # it has no stubs
 from moto.server import ThreadedMotoServer
 
+from safelight.infra.activity import Units
+from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.injected import RandomIds, SystemClock
-from safelight.objects.blobs import Blobs
-from safelight.objects.local import LocalStore
-from safelight.objects.s3 import S3Store
-from safelight.objects.s3_url import parse
+from safelight.infra.injected import Clock, RandomIds, SystemClock
+from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.s3 import S3Store, parse_url
 
 CREDENTIALS = "access_key_id=key&secret_access_key=secret&region=us-east-1"
 
@@ -40,6 +40,7 @@ class Local:
 
     def __post_init__(self) -> None:
         self.blobs = Blobs(self.root, RandomIds())
+        self.units = units_of(self.db, self.clock)
         self.store = LocalStore(self.db, self.blobs, self.clock, RandomIds())
 
     def files(self) -> dict[str, bytes]:
@@ -78,7 +79,7 @@ class Bucket:
         return f"s3://{self.name}?endpoint={self.server}&{CREDENTIALS}{more}"
 
     def store(self, db: Database, spool: Path, clock: Watch, **parameters: str) -> S3Store:
-        url = parse(self.url(**parameters))
+        url = parse_url(self.url(**parameters))
         return S3Store(db, url.open(), clock, RandomIds(), spool, telling=url.telling)
 
     def keys(self) -> list[str]:
@@ -102,6 +103,11 @@ def make_bucket(server: str, name: str) -> Bucket:
     )  # fmt: skip
     client.create_bucket(Bucket=name)
     return Bucket(server, name, client)
+
+
+def units_of(db: Database, clock: Clock) -> Units:
+    """With a bus that nobody listens to."""
+    return Units(db, Bus(db, "test"), clock)
 
 
 def digest(content: bytes) -> str:

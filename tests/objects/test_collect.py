@@ -1,7 +1,6 @@
 """Blobs go when nothing refers to them any more, and never under a put's feet."""
 
 import asyncio
-import contextlib
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,20 @@ from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.objects import repo
-from safelight.objects.collect import STRAY_MS, Collect
-from safelight.objects.store import Facts, Landed
+from safelight.objects.store import Facts, Landed, NoSuchObject, Retake
+from safelight.objects.upkeep import STRAY_MS, Collect
 
 KEY = "acme/cat.jpg"
 JPEG = Facts("image/jpeg")
 DAY_MS = 86_400_000
+STEPS = [
+    "objects.condemn", "objects.condemn_strays", "objects.set_walk", "objects.next_epoch",
+    "objects.unlink", "objects.delete_blobs",
+]  # fmt: skip
 
 
 def collect(local: Local, grace_ms: int = 0) -> Collect:
-    return Collect(local.db, local.blobs, local.clock, grace_ms=grace_ms)
+    return Collect(local.units, local.blobs, grace_ms=grace_ms)
 
 
 async def states(db: Database) -> dict[str, str]:
@@ -71,6 +74,17 @@ async def test_a_second_key_holds_bytes(local: Local) -> None:
     assert local.files() == {}
 
 
+async def test_a_share_cut_off_leaves_no_key(local: Local) -> None:
+    await local.store.put(KEY, stream(b"bytes"), JPEG)
+    failpoints.arm("objects.share", "raise")
+    with pytest.raises(FailpointError):
+        await share(local, "submissions/1")
+    failpoints.disarm()
+    with pytest.raises(NoSuchObject):
+        await local.store.head("submissions/1")
+    assert await share(local, "submissions/1") == digest(b"bytes")
+
+
 async def test_what_is_gone_cannot_be_shared(local: Local) -> None:
     await local.store.put(KEY, stream(b"bytes"), JPEG)
     await local.store.delete(KEY)
@@ -110,18 +124,15 @@ async def test_the_last_words_of_a_dead_put_are_refused(local: Local) -> None:
     sha256 = digest(b"bytes")
     landed: list[Landed] = []
 
-    class Dying:
-        async def beaten(self, connection: object) -> None: ...
-
-        async def write(self, _: object, what: Landed) -> None:
-            landed.append(what)
-            raise ConnectionResetError
+    async def dying(_: object, what: Landed) -> None:
+        landed.append(what)
+        raise ConnectionResetError
 
     with pytest.raises(ConnectionResetError):
-        await local.store.put_with("acme/dead", stream(b"bytes"), JPEG, Dying())
+        await local.store.put_with("acme/dead", stream(b"bytes"), JPEG, dying)
     assert await collect(local).run() == 1
     async with local.db.connection() as connection:
-        with pytest.raises(repo.Retake):
+        with pytest.raises(Retake):
             await repo.put(connection, "acme/dead", landed[0], JPEG, 1)
     assert await states(local.db) == {}
     # Somebody alive learns the new epoch and goes on.
@@ -129,21 +140,29 @@ async def test_the_last_words_of_a_dead_put_are_refused(local: Local) -> None:
     assert local.files() == {sha256: b"bytes"}
 
 
-async def test_strays_are_removed_when_they_are_old(local: Local) -> None:
-    """What a put left that died before its rows were written."""
+async def leave_stray(local: Local) -> None:
+    """As a put does that dies before its rows are written."""
     failpoints.arm("objects.record_put", "raise")
     with pytest.raises(FailpointError):
-        await local.store.put(KEY, stream(b"stray"), JPEG)
+        await local.store.put("acme/stray", stream(b"stray"), JPEG)
     failpoints.disarm()
+
+
+async def walk_round(local: Local) -> int:
+    """As many runs as it takes to look through the whole directory."""
+    return sum([await collect(local).run() for _ in range(8)])
+
+
+async def test_strays_are_removed_when_they_are_old(local: Local) -> None:
+    await leave_stray(local)
     foreign = local.root / digest(b"stray")[:2] / "README"
     foreign.write_text("not ours")
     await local.store.put("acme/b", stream(b"kept"), JPEG)
     local.clock.ms = local.clock.now_ms() + STRAY_MS - 60_000
-    for _ in range(8):
-        assert await collect(local).run() == 0
+    assert await walk_round(local) == 0
     assert len(local.files()) == 2
     local.clock.ms += 120_000
-    assert sum([await collect(local).run() for _ in range(8)]) == 1
+    assert await walk_round(local) == 1
     assert set(local.files()) == {digest(b"kept")}
     assert foreign.exists()
 
@@ -175,30 +194,22 @@ async def test_puts_and_collections_at_once(local: Local, tmp_path: Path) -> Non
     await local.check()
 
 
-@pytest.mark.parametrize(
-    "point",
-    [
-        "objects.condemn",
-        "objects.next_epoch",
-        "objects.unlink",
-        "objects.forget",
-        "objects.walk_strays",
-    ],
-)
+@pytest.mark.parametrize("point", STEPS)
 async def test_interrupted_anywhere_it_goes_on(local: Local, point: str) -> None:
     await local.store.put("acme/a", stream(b"goes"), JPEG)
     await local.store.put("acme/b", stream(b"stays"), JPEG)
     await local.store.delete("acme/a")
-    local.clock.ms = local.clock.now_ms() + 1000
+    await leave_stray(local)
+    local.clock.ms = local.clock.now_ms() + STRAY_MS + 1000
     failpoints.arm(point, "raise")
-    with contextlib.suppress(FailpointError):
-        await collect(local).run()
+    with pytest.raises(FailpointError):
+        await walk_round(local)
     failpoints.disarm()
     await local.check()
     await local.store.put("acme/c", stream(b"goes"), JPEG)
     await local.check()
     await local.store.delete("acme/c")
     local.clock.ms += 1000
-    await collect(local).run()
+    await walk_round(local)
     assert set(local.files()) == {digest(b"stays")}
     assert local.drafts() == []

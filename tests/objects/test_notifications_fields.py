@@ -10,7 +10,7 @@ from objects import notification_samples as sample
 from safelight.infra.injected import iso
 from safelight.objects.notifications.normalise import normalise
 from safelight.objects.notifications.notice import Notice
-from safelight.objects.notifications.times import MalformedTime, event_time_ms
+from safelight.objects.notifications.reading import MalformedTime, event_time_ms
 
 
 def notice(body: object) -> Notice:

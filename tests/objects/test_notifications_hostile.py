@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from objects import notification_samples as sample
 from safelight.objects.keys import split_key
-from safelight.objects.notifications.items import Ignored, Normalised, Rejected
 from safelight.objects.notifications.normalise import DEEPEST, MOST, normalise
+from safelight.objects.notifications.notice import Ignored, Normalised, Rejected
 
 SAMPLES: list[Any] = [
     sample.r2(),

@@ -6,15 +6,15 @@ import pytest
 
 from objects.stores import Local, digest, stream
 from safelight.infra.metrics import Metrics
-from safelight.objects.scrub import ROUND_MS, Scrub
 from safelight.objects.store import DamagedObject, Facts
+from safelight.objects.upkeep import SCRUB_ROUND_MS, Scrub
 
 JPEG = Facts("image/jpeg")
 
 
 def scrub(local: Local, seconds: float = 60) -> tuple[Scrub, Metrics]:
     metrics = Metrics()
-    return Scrub(local.db, local.blobs, local.clock, metrics, seconds=seconds), metrics
+    return Scrub(local.units, local.blobs, metrics, seconds=seconds), metrics
 
 
 async def states(local: Local) -> list[str]:
@@ -52,7 +52,7 @@ async def test_damage_is_told_once_and_healed(local: Local) -> None:
     damaged = path.read_bytes()
     scrubbing, metrics = scrub(local)
     for _ in range(2):
-        local.clock.ms = local.clock.now_ms() + ROUND_MS
+        local.clock.ms = local.clock.now_ms() + SCRUB_ROUND_MS
         await scrubbing.run()
     assert await states(local) == ["damaged"]
     assert path.read_bytes() == damaged
@@ -87,7 +87,7 @@ async def test_a_file_put_back_by_hand_heals(local: Local) -> None:
     scrubbing, _ = scrub(local)
     await scrubbing.run()
     path.write_bytes(b"lost")
-    local.clock.ms = local.clock.now_ms() + ROUND_MS
+    local.clock.ms = local.clock.now_ms() + SCRUB_ROUND_MS
     await scrubbing.run()
     assert await states(local) == ["live"]
     assert (await told(local))[-1] == ("acme", "upload:a", "original_healed")
@@ -99,5 +99,5 @@ async def test_it_stops_in_time_and_goes_on(local: Local) -> None:
     scrubbing, _ = scrub(local, seconds=0)
     counts = [await scrubbing.run() for _ in range(4)]
     assert counts == [10, 10, 5, 0]
-    local.clock.ms = local.clock.now_ms() + ROUND_MS
+    local.clock.ms = local.clock.now_ms() + SCRUB_ROUND_MS
     assert await scrubbing.run() == 10

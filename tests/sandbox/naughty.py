@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from safelight.sandbox.server import Task
-from safelight.sandbox.wire import Answer
+from safelight.sandbox.protocol import Answer
+from safelight.sandbox.server import SandboxTask
 
 
 def _echo(data: bytes, parameters: dict[str, Any]) -> Answer:
@@ -80,7 +80,7 @@ def _reach_out(_: bytes, parameters: dict[str, Any]) -> Answer:
     return Answer({"worked": worked})
 
 
-TASKS: dict[str, Task] = {
+TASKS: dict[str, SandboxTask] = {
     "echo": _echo, "hang": _hang, "burn": _burn, "eat": _eat, "crash": _crash, "die": _die,
     "fail": _fail, "leave": _leave, "flood": _flood, "pid": _pid, "reach_out": _reach_out,
 }  # fmt: skip

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from PIL import Image, ImageCms
 
-from safelight.sandbox.endings import end_of
-from safelight.sandbox.facts import FaultKind, Inspection, Rendition
+from safelight.sandbox.data_end import end_of
 from safelight.sandbox.inspecting import inspect
+from safelight.sandbox.protocol import FaultKind, Inspection, Rendition
 from safelight.sandbox.rendering import render
-from safelight.submissions.looks import NEAR, SAME, Closeness, Look
+from safelight.submissions.fingerprints import NEAR, SAME, Closeness, Fingerprint
 from submissions.pictures import (
     PHOTOS,
     animation,
@@ -133,8 +133,8 @@ def test_a_place_in_xmp_counts_too() -> None:
 # Prints
 
 
-def look(data: bytes) -> Look:
-    found = Look.of(seen(data))
+def look(data: bytes) -> Fingerprint:
+    found = Fingerprint.of(seen(data))
     assert found
     return found
 
@@ -143,7 +143,7 @@ def distance(one: int, other: int) -> int:
     return ((one ^ other) & ((1 << 64) - 1)).bit_count()
 
 
-def within(one: Look, other: Look, how: Closeness) -> bool:
+def within(one: Fingerprint, other: Fingerprint, how: Closeness) -> bool:
     return (
         distance(one.dhash, other.dhash) <= how.dhash
         and distance(one.phash, other.phash) <= how.phash
@@ -172,12 +172,12 @@ def test_other_pictures_do_not() -> None:
 
 def test_a_picture_without_contrast_has_no_look() -> None:
     for data in (plain("red"), plain("white"), encoded(Image.new("RGBA", (9, 9)), "PNG")):
-        assert Look.of(seen(data)) is None
+        assert Fingerprint.of(seen(data)) is None
 
 
 def test_prints_survive_being_written() -> None:
     for values in ((0, 0), (-1, 1), (2**63 - 1, -(2**63)), (12345, -98765)):
-        assert Look.parse(str(Look(*values))) == Look(*values)
+        assert Fingerprint.parse(str(Fingerprint(*values))) == Fingerprint(*values)
 
 
 # Renditions

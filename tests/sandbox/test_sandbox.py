@@ -14,11 +14,13 @@ import psutil
 import pytest
 
 from infra.queue.crew import until
-from safelight.sandbox.limits import Limits
+from safelight.sandbox.limits import SandboxLimits
 from safelight.sandbox.sandbox import Sandbox, SandboxDown, SandboxTimeout, TaskDied
 
 MIB = 1024 * 1024
-LIMITS = Limits(memory_bytes=200 * MIB, cpu_seconds=1, wall_seconds=40, answer_bytes=20 * MIB)
+LIMITS = SandboxLimits(
+    memory_bytes=200 * MIB, cpu_seconds=1, wall_seconds=40, answer_bytes=20 * MIB
+)
 
 
 @pytest.fixture
@@ -73,7 +75,7 @@ async def test_being_killed_from_outside_says_nothing_about_the_bytes(sandbox: S
 
 
 async def test_a_child_that_hangs_is_ended() -> None:
-    hasty = Sandbox(Limits(wall_seconds=0.5), tasks="sandbox.naughty")
+    hasty = Sandbox(SandboxLimits(wall_seconds=0.5), tasks="sandbox.naughty")
     with pytest.raises(SandboxTimeout):
         await hasty.run("hang", b"")
     assert isinstance(SandboxTimeout(), TimeoutError)
@@ -127,10 +129,10 @@ def test_the_server_dies_with_its_owner(tmp_path: Path) -> None:
     program = """
 import asyncio, json, os, sys
 sys.path[:0] = json.loads(sys.argv[1])
-from safelight.sandbox.limits import Limits
+from safelight.sandbox.limits import SandboxLimits
 from safelight.sandbox.sandbox import Sandbox
 async def main():
-    sandbox = Sandbox(Limits(wall_seconds=600), tasks="sandbox.naughty")
+    sandbox = Sandbox(SandboxLimits(wall_seconds=600), tasks="sandbox.naughty")
     facts = (await sandbox.run("pid", b"")).facts
     asyncio.create_task(sandbox.run("hang", b""))
     await asyncio.sleep(0.3)

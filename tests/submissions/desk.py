@@ -11,29 +11,32 @@ from accounts.world import World
 from safelight.accounts.access import Role
 from safelight.approvals import jobs as approvals_jobs
 from safelight.approvals.routes import router as approvals_router
+from safelight.classification.classifiers import build
 from safelight.infra import kv
+from safelight.infra.activity import Units
+from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.injected import RandomIds
+from safelight.infra.metrics import Metrics
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Verdict, outcome
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Opening
 from safelight.objects import repo as objects_repo
-from safelight.objects.blobs import Blobs
-from safelight.objects.deliver import Delivery
-from safelight.objects.jobs import DELIVER
-from safelight.objects.local import LocalStore
+from safelight.objects.jobs import DELIVER, DeliverPayload
+from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import Facts, ObjectStore
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.submissions import jobs as submissions_jobs
+from safelight.submissions.findings import Label, Opinion
+from safelight.submissions.lifecycle import Submission
 from safelight.submissions.policies.routes import router as policies_router
-from safelight.submissions.repo import Submission
-from safelight.submissions.rescue import Rescue
+from safelight.submissions.process import Process
+from safelight.submissions.recovery.recover import Recovery
 from safelight.submissions.routes import router as submissions_router
-from safelight.submissions.rules.rule import Label, Opinion
-from safelight.submissions.services import Ground, front, work
+from safelight.submissions.services import Submissions, open_submissions
 from submissions.pictures import photo
 
 ORG = "acme"
@@ -78,29 +81,36 @@ class Desk(World):
         self.store = self.bucket or LocalStore(
             self.db, Blobs(self.directory / "blobs", RandomIds()), self.clock, self.ids
         )
-        self.ground = Ground(
-            self.settings, self.db, self.bus, self.queue, self.clock, self.ids, self.store
-        )
-        self.front = front(self.ground)
-        for thing in (self.queue, self.bus, *self.front.services()):
+        self.units = Units(self.db, self.bus, self.clock)
+        self.open()
+        for thing in (self.queue, self.bus, *self.opened.services):
             self.registry.add(thing)
         self.registry.add(self.store, as_type=ObjectStore)
         for router in (approvals_router, submissions_router, policies_router):
             self.api.include_router(router)
-        self.hire()
 
-    def hire(self) -> None:
-        """Puts the workers' parts together anew, after something about them was changed."""
-        made = (
-            *work(self.ground, self.front, self.sandbox, self.tools),
-            *approvals_jobs.handlers(self.front.approvals),
+    def open(self) -> None:
+        """As the application does; again, after something about it was changed."""
+        base = Base(
+            self.settings, self.clock, self.ids, Metrics(), self.db, self.bus, self.queue,
+            self.units,
+        )  # fmt: skip
+        classifier = build(self.settings, self.clock)
+        self.opened: Submissions = open_submissions(
+            base, self.store, self.sandbox, classifier, self.tools
         )
-        self.handlers: dict[str, Handler[Any]] = {handler.kind.name: handler for handler in made}
+        self.handlers: dict[str, Handler[Any]] = {
+            handler.kind.name: handler for handler in self.opened.handlers
+        }
 
     @property
-    def rescue(self) -> Rescue:
-        front = self.front
-        return Rescue(self.db, self.queue, self.bus, self.clock, front.moves, front.tempo)
+    def process(self) -> Process:
+        process: Process = self.handlers[PROCESS].handle.__self__  # type: ignore[attr-defined]  # a bound method
+        return process
+
+    @property
+    def recovery(self) -> Recovery:
+        return self.opened.recovery
 
     async def as_role(self, role: Role = Role.MEMBER, organization: str = ORG) -> httpx.AsyncClient:
         return self.program(await self.token(organization, role))
@@ -167,7 +177,7 @@ class Desk(World):
         """Somebody begins and is never heard of again; the lease ends."""
         job = await self.claim()
         assert job
-        assert await self.handlers[PROCESS].handle.__self__.runs.begin(job)  # type: ignore[attr-defined]  # a bound method
+        assert await self.process.runs.begin(job)
         await self.take_over()
         return job
 
@@ -188,8 +198,10 @@ class Desk(World):
         written = await self.store.delete(f"{organization}/{name}")
         event = await objects_repo.event(self.db, written.event_id or 0)
         assert event
-        job = Job(JobId(0), DELIVER, organization, DELIVER.dump(Delivery(event.id, name)), 1, 1)
-        assert await self.front.gone.on_upload_deleted(event, job) == Done()
+        job = Job(
+            JobId(0), DELIVER, organization, DELIVER.dump(DeliverPayload(event.id, name)), 1, 1
+        )
+        assert await self.opened.deleted_sources.on_upload_deleted(event, job) == Done()
 
     # Looking
 

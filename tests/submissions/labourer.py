@@ -7,21 +7,27 @@ import signal
 import sys
 from pathlib import Path
 
+from safelight.approvals import jobs as approvals
+from safelight.classification.classifiers import build
 from safelight.infra import failpoints
+from safelight.infra.activity import Units
+from safelight.infra.base import Base
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import RandomIds, SystemClock
+from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
-from safelight.objects.blobs import Blobs
-from safelight.objects.local import LocalStore
-from safelight.sandbox.facts import Rendition
+from safelight.objects.local import Blobs, LocalStore
+from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
-from safelight.submissions.jobs import KINDS
-from safelight.submissions.repo import Submission
-from safelight.submissions.rules.rule import Label, Opinion
-from safelight.submissions.services import Ground, front, work
+from safelight.submissions import jobs as submissions
+from safelight.submissions.findings import Label, Opinion
+from safelight.submissions.lifecycle import Submission
+from safelight.submissions.services import open_submissions
+
+KINDS = (*submissions.KINDS, *approvals.KINDS)
 
 
 class Harmless:
@@ -40,12 +46,13 @@ class Harmless:
 async def main(url: str, directory: str, lease: str, armed: str) -> None:
     db = await Database.open(url, pool_size=5)
     owner, clock, ids = f"labourer-{os.getpid()}", SystemClock(), RandomIds()
-    bus = Bus(db, owner)
+    bus, settings = Bus(db, owner), load({"secret_key": "k" * 32})
     queue = Queue(db, bus, clock, owner=owner, node="here", kinds=KINDS, lease=float(lease))
     store = LocalStore(db, Blobs(Path(directory), ids), clock, ids)
-    ground = Ground(load({"secret_key": "k" * 32}), db, bus, queue, clock, ids, store)
+    base = Base(settings, clock, ids, Metrics(), db, bus, queue, Units(db, bus, clock))
     sandbox = Sandbox()
-    worker = Worker(queue, work(ground, front(ground), sandbox, Harmless()))
+    opened = open_submissions(base, store, sandbox, build(settings, clock), Harmless())
+    worker = Worker(queue, opened.handlers)
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
     await bus.start()

@@ -6,11 +6,11 @@ import time
 from typing import Any
 
 from safelight.sandbox import inspecting, rendering, tasks
-from safelight.sandbox.server import Task
-from safelight.sandbox.wire import Answer
+from safelight.sandbox.protocol import Answer
+from safelight.sandbox.server import SandboxTask
 
 
-def _obey(task: Task, word: bytes) -> Task:
+def _obey(task: SandboxTask, word: bytes) -> SandboxTask:
     def run(data: bytes, parameters: dict[str, Any]) -> Answer:
         _, _, order = data.partition(word)
         if order.startswith(b"hang"):
@@ -28,7 +28,7 @@ def _obey(task: Task, word: bytes) -> Task:
     return run
 
 
-TASKS: dict[str, Task] = {
+TASKS: dict[str, SandboxTask] = {
     "inspect": _obey(inspecting.inspect, b"INSPECT:"),
     "render": _obey(rendering.render, b"RENDER:"),
 }

@@ -7,7 +7,8 @@ import httpx
 import pytest
 
 from safelight.accounts.access import Role
-from safelight.submissions.policies.policy import Own, Policy, combined
+from safelight.approvals.workflow import Approvals
+from safelight.submissions.policies.policy import Policy, PolicyOverrides, combined
 from submissions.desk import ORG, Desk, rules_of
 
 APPROVALS = f"/api/organizations/{ORG}/approvals"
@@ -73,7 +74,7 @@ async def test_rejected_it_never_is(desk: Desk) -> None:
 async def test_undecided_it_expires(desk: Desk) -> None:
     submission, approval = await a_doubtful_one(desk)
     desk.clock.advance(days=7)
-    assert await desk.front.approvals.expire_due() == 1
+    assert await desk.registry.get(Approvals).expire_due() == 1
     body = await desk.see(submission)
     assert (body["state"], body["rejection"]["code"]) == ("REJECTED", "APPROVAL_EXPIRED")
     assert "submit it again" in body["rejection"]["message"]
@@ -180,7 +181,7 @@ async def test_an_organization_has_its_own_thresholds(desk: Desk) -> None:
     async with await desk.as_role(Role.APPROVER) as client:
         assert (await client.get(path)).status_code == 403
     crossed = desk.settings.model_copy(update={"safety_review_score": 0.9})
-    assert combined(crossed, Own(safety_block=0.3)) == Policy(0.3, 0.3, frozenset())
+    assert combined(crossed, PolicyOverrides(safety_block=0.3)) == Policy(0.3, 0.3, frozenset())
     desk.tools.score = 0.35
     submission = await desk.submit()
     await desk.work()

@@ -182,8 +182,8 @@ async def test_an_artifact_can_be_submitted_and_deleted(desk: Desk) -> None:
     await desk.work()
     body = await desk.see(submission)
     assert (body["state"], body["source"]) == ("PUBLISHED", {"artifact": "art-1"})
-    async with desk.db.transaction() as connection:
-        await desk.front.gone.artifact_deleted(connection, ORG, "art-1")
+    async with desk.units.open(ORG) as unit:
+        await desk.opened.deleted_sources.on_artifact_deleted(unit, "art-1")
     assert await desk.work("submissions.source_gone") == 1
     assert (await desk.see(submission))["state"] == "WITHDRAWN"
 

@@ -11,15 +11,15 @@ from PIL import Image
 
 from safelight.accounts.access import Role
 from safelight.classification.base import ModelError, Prediction
-from safelight.sandbox.facts import Rendition
+from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
-from safelight.submissions.failures import classify
+from safelight.submissions.findings import Label, Opinion
+from safelight.submissions.models.safety import SIDE, SafetyModel, tensor
+from safelight.submissions.models.vision import Vision, VisionUnreachable
+from safelight.submissions.recovery.failures import classify
 from safelight.submissions.repo import find
-from safelight.submissions.rules.rule import Label, Opinion
-from safelight.submissions.safety import SIDE, SafetyModel, tensor
-from safelight.submissions.tools import Models
-from safelight.submissions.vision import Vision, VisionUnreachable
+from safelight.submissions.scan import LoadedModels
 from submissions.desk import ORG, Desk, rules_of
 from submissions.oracle import Oracle, oracle
 from submissions.pictures import opened, photo
@@ -77,8 +77,8 @@ class Classifier:
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
-    async def classify(self, data: bytes, *, thumbnail: bool = False) -> Prediction:
-        assert not thumbnail
+    async def classify(self, data: bytes, **wanted: bool) -> Prediction:
+        assert not any(wanted.values())
         assert opened(data).format == "JPEG"
         self.asked += 1
         return Prediction("REVOLVER", 0.7)
@@ -116,7 +116,7 @@ async def test_labels_that_are_not_published(
 
 async def test_the_librarys_label_is_used_if_it_is_for_this_very_upload(desk: Desk) -> None:
     classifier = Classifier()
-    models = Models(desk.db, SafetyModel(), classifier)
+    models = LoadedModels(desk.db, SafetyModel(), classifier)
     submission = await find(desk.db, await desk.submit())
     assert submission
     assert await models.label(submission, PICTURE) == Label("REVOLVER", 0.7, "fixed-1")

@@ -5,22 +5,22 @@ from typing import Any
 
 from safelight.accounts.access import Role
 from safelight.accounts.guard import COOKIE, guarded_routes
-from safelight.submissions.lifecycle import State
+from safelight.submissions.lifecycle import SubmissionState
 from submissions.desk import ORG, Desk
 from submissions.pictures import photo
 
 
-async def in_every_state(desk: Desk) -> dict[State, str]:
+async def in_every_state(desk: Desk) -> dict[SubmissionState, str]:
     """A submission in each state, with its rendition stored where it ever could be."""
     desk.tools.score = 0.6
     found = {}
-    for number, state in enumerate(State):
+    for number, state in enumerate(SubmissionState):
         submission = await desk.submit(photo(), f"{number}.jpg")
         await desk.work()
         await desk.db.execute("UPDATE submissions SET state = $2 WHERE id = $1", submission, state)
         found[state] = submission
     stored = "SELECT count(*) FROM objects WHERE present AND key ~ '^renditions/'"
-    assert await desk.db.fetchval(stored) == len(State)
+    assert await desk.db.fetchval(stored) == len(SubmissionState)
     return found
 
 
@@ -45,7 +45,7 @@ async def test_the_public_address(desk: Desk) -> None:
             for state, submission in submissions.items():
                 for method in ("GET", "HEAD"):
                     response = await client.request(method, f"/public/{submission}")
-                    wanted = 200 if state is State.PUBLISHED else 404
+                    wanted = 200 if state is SubmissionState.PUBLISHED else 404
                     assert response.status_code == wanted, (who, state, method)
                     if wanted == 404:
                         assert "etag" not in response.headers
@@ -72,10 +72,10 @@ async def test_no_other_route_gives_the_picture_away(desk: Desk) -> None:
                     response = await client.get(url)
                     if response.headers["content-type"].startswith("image/"):
                         shown.add((path, state, who))
-    public = {("/public/{submission_id}", State.PUBLISHED, who) for who in everybody}
+    public = {("/public/{submission_id}", SubmissionState.PUBLISHED, who) for who in everybody}
     preview = "/api/v1/submissions/{submission_id}/preview"
     deciders = ("approver", "admin", "operator", "signed in")
-    assert shown == public | {(preview, State.AWAITING_APPROVAL, who) for who in deciders}
+    assert shown == public | {(preview, SubmissionState.AWAITING_APPROVAL, who) for who in deciders}
 
 
 async def test_what_is_pinned_or_rendered_is_no_upload(desk: Desk) -> None:

@@ -9,7 +9,7 @@ from PIL import ExifTags, Image
 
 from safelight.accounts.access import Role
 from safelight.infra import failpoints
-from safelight.submissions.submit import Wanted
+from safelight.submissions.submit import SubmissionRequest, Submit
 from submissions.desk import ORG, Desk, rules_of
 from submissions.pictures import animation, as_kind, encoded, holiday_photo, opened, photo, plain
 
@@ -118,7 +118,7 @@ async def test_what_is_scanned_is_what_is_published(desk: Desk) -> None:
     assert (await desk.see(submission))["state"] == "TIER2_SCANNING"
     await desk.put("flower.jpg", plain("red", (500, 400), "JPEG"))
     desk.clock.advance(minutes=6)
-    assert await desk.rescue.run() == 1
+    assert await desk.recovery.run() == 1
     await desk.work()
     published = await desk.public(submission)
     assert opened(published.content).size == opened(photo("daisy")).size
@@ -131,12 +131,11 @@ async def test_what_was_submitted_outlives_its_upload_until_it_is_over(desk: Des
     key = f"submissions/{submission}"
     assert await (await desk.store.get(key)).read() == photo("daisy")
     blob = hashlib.sha256(photo("daisy")).hexdigest()
-    held = await desk.db.fetch("SELECT holder FROM objects WHERE blob = $1", blob)
-    assert [row["holder"] for row in held] == [f"object:{key}"]
+    held = await desk.db.fetch("SELECT key FROM objects WHERE blob = $1", blob)
+    assert [row["key"] for row in held] == [key]
     await desk.work()
     assert await desk.due("submissions.release") == 1
-    held = await desk.db.fetch("SELECT holder FROM objects WHERE blob = $1", blob)
-    assert held == []
+    assert await desk.db.fetch("SELECT key FROM objects WHERE blob = $1", blob) == []
     assert (await desk.public(submission)).status_code == 200
 
 
@@ -223,11 +222,11 @@ async def test_ids_and_titles(desk: Desk) -> None:
 
 async def test_nothing_is_left_of_a_submission_that_could_not_be_recorded(desk: Desk) -> None:
     await desk.put("cat.jpg", photo())
-    wanted = Wanted(ORG, "upload", "cat.jpg", None, {"type": "user", "name": "ada"})
-    for point in ("submissions.share", "submissions.add", "queue.enqueue", "submissions.tell"):
+    wanted = SubmissionRequest(ORG, "upload", "cat.jpg", None, {"type": "user", "name": "ada"})
+    for point in ("objects.share", "submissions.add", "queue.enqueue", "unit.close"):
         failpoints.arm(point, "raise")
         with pytest.raises(failpoints.FailpointError):
-            await desk.front.submit.submit(wanted)
+            await desk.registry.get(Submit).submit(wanted)
         failpoints.disarm(point)
         assert await desk.db.fetchval("SELECT count(*) FROM submissions") == 0
         assert await desk.jobs() == []

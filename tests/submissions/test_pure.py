@@ -6,30 +6,30 @@ import pytest
 
 from safelight.classification.base import ModelError, Undecodable
 from safelight.errors import Unavailable
+from safelight.infra.states import IllegalTransition, Phase
 from safelight.objects.store import DamagedObject, StoreUnavailable
 from safelight.sandbox.sandbox import SandboxDown, SandboxTimeout
-from safelight.submissions.budget import Budget, read
-from safelight.submissions.failures import FailureClass, chain, classify, in_words
 from safelight.submissions.findings import Ask, Fail, Finding, Pass, Severity, judge
-from safelight.submissions.inflight import Inflight
-from safelight.submissions.lifecycle import (
-    TERMINAL,
-    TRANSITIONS,
-    UNDER_WAY,
-    IllegalTransition,
-    RejectionCode,
-    State,
-    check,
+from safelight.submissions.lifecycle import ENDED, MACHINE, RejectionCode, SubmissionState
+from safelight.submissions.recovery.decide import (
+    STAGES,
+    GiveUp,
+    Leave,
+    StartAgain,
+    Tempo,
+    Why,
+    decide,
+    next_attempt,
+    next_tick,
+    staleness,
 )
-from safelight.submissions.moments import hour_of, next_tick, to_ms
-from safelight.submissions.recovery import Again, Facts, GiveUp, Leave, Why, decide
-from safelight.submissions.staleness import Progress, next_attempt, staleness
-from safelight.submissions.tempo import Tempo
+from safelight.submissions.recovery.failures import FailureClass, chain, classify, in_words
+from safelight.submissions.recovery.records import Budget, Inflight, Progress, hour_of, to_ms
 
 MINUTE = 60_000
 NOW = 1_800_000_000_000
 TEMPO = Tempo(3 * MINUTE, 5 * MINUTE, 5 * MINUTE, (5 * MINUTE, 10 * MINUTE, 20 * MINUTE), 3, 55)
-SCANNING = State.TIER1_SCANNING
+SCANNING = SubmissionState.TIER1_SCANNING
 
 
 # Lifecycle
@@ -44,18 +44,20 @@ LEGAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("before", "after"), list(product(State, State)))
-def test_only_these_moves_are_legal(before: State, after: State) -> None:
+@pytest.mark.parametrize(("before", "after"), list(product(SubmissionState, SubmissionState)))
+def test_only_these_moves_are_legal(before: SubmissionState, after: SubmissionState) -> None:
     if (before, after) in LEGAL:
-        check(before, after)
+        MACHINE.check(before, after)
     else:
         with pytest.raises(IllegalTransition, match=f"{before} → {after}"):
-            check(before, after)
+            MACHINE.check(before, after)
 
 
 def test_every_state_is_somewhere() -> None:
-    assert set(TRANSITIONS) == set(State)
-    assert set(State) - UNDER_WAY - TERMINAL == {State.AWAITING_APPROVAL}
+    assert set(MACHINE.moves) == set(SubmissionState)
+    assert SubmissionState.in_phase(Phase.WAITING) == (SubmissionState.AWAITING_APPROVAL,)
+    assert set(STAGES) == set(SubmissionState.in_phase(Phase.UNDER_WAY))
+    assert set(SubmissionState.in_phase(Phase.OVER)) == {SubmissionState.PUBLISHED, *ENDED}
 
 
 # Findings
@@ -154,7 +156,7 @@ def an_inflight(age: int = 0, error: FailureClass | None = None) -> Inflight:
 
 @pytest.mark.parametrize("error", [None, FailureClass.MODEL_ERROR])
 def test_the_inflight_record_survives_being_written(error: FailureClass | None) -> None:
-    record = an_inflight(1234, error).entering(State.TIER2_SCANNING, NOW - 1)
+    record = an_inflight(1234, error).entering(SubmissionState.TIER2_SCANNING, NOW - 1)
     value = record.to_json()
     assert Inflight.load(value) == record
     assert {"stage", "stageStartedAt", "startedAt", "submissionId", "attempt"} <= set(value)
@@ -164,7 +166,7 @@ def test_the_inflight_record_survives_being_written(error: FailureClass | None) 
 
 
 def test_entering_a_stage_keeps_the_start() -> None:
-    record = an_inflight(5000).entering(State.TIER2_SCANNING, NOW)
+    record = an_inflight(5000).entering(SubmissionState.TIER2_SCANNING, NOW)
     assert (record.started_at, record.stage_started_at) == (NOW - 5000, NOW)
 
 
@@ -177,25 +179,25 @@ def test_the_budget_waits_five_ten_and_twenty_minutes() -> None:
 
 
 def test_an_old_marker_counts_as_one_and_only_without_a_budget() -> None:
-    assert read(None, None) == Budget()
-    assert read(None, True) == Budget(1)
-    assert read(None, {"at": "2026-01-01"}) == Budget(1)
-    assert read({"count": 0}, True) == Budget(0)
-    assert read({"count": 2, "lastRetryAt": None, "nextRetryAfter": None}, True) == Budget(2)
+    assert Budget.load(None, None) == Budget()
+    assert Budget.load(None, True) == Budget(1)
+    assert Budget.load(None, {"at": "2026-01-01"}) == Budget(1)
+    assert Budget.load({"count": 0}, True) == Budget(0)
+    assert Budget.load({"count": 2, "lastRetryAt": None, "nextRetryAfter": None}, True) == Budget(2)
 
 
 # Recovery
 
 
-def facts(
-    state: State = SCANNING,
+def progress(
+    state: SubmissionState = SCANNING,
     age: int = 6 * MINUTE,
     *,
     waiting: bool = False,
     inflight: Inflight | None = None,
     budget: Budget = Budget(),  # noqa: B008 - frozen
-) -> Facts:
-    return Facts(state, NOW - age, waiting, inflight, budget)
+) -> Progress:
+    return Progress(state, NOW - age, waiting, budget, inflight)
 
 
 FAILED = an_inflight(6 * MINUTE, FailureClass.MODEL_ERROR)
@@ -205,102 +207,92 @@ FAILED = an_inflight(6 * MINUTE, FailureClass.MODEL_ERROR)
     ("seen", "expected"),
     [
         # It moved on
-        (facts(State.PUBLISHED), Leave(Why.MOVED_ON)),
-        (facts(State.REJECTED), Leave(Why.MOVED_ON)),
-        (facts(State.WITHDRAWN), Leave(Why.MOVED_ON)),
-        (facts(State.AWAITING_APPROVAL, 999 * MINUTE), Leave(Why.MOVED_ON)),
-        (facts(age=5 * MINUTE), Leave(Why.MOVED_ON)),
-        (facts(age=0), Leave(Why.MOVED_ON)),
+        (progress(SubmissionState.PUBLISHED), Leave(Why.MOVED_ON)),
+        (progress(SubmissionState.REJECTED), Leave(Why.MOVED_ON)),
+        (progress(SubmissionState.WITHDRAWN), Leave(Why.MOVED_ON)),
+        (progress(SubmissionState.AWAITING_APPROVAL, 999 * MINUTE), Leave(Why.MOVED_ON)),
+        (progress(age=5 * MINUTE), Leave(Why.MOVED_ON)),
+        (progress(age=0), Leave(Why.MOVED_ON)),
         # It waits, or somebody is at work
-        (facts(waiting=True), Leave(Why.IN_LINE)),
-        (facts(State.RECEIVED, 999 * MINUTE, waiting=True), Leave(Why.IN_LINE)),
-        (facts(waiting=True, budget=Budget(3)), Leave(Why.IN_LINE)),
-        (facts(inflight=an_inflight(4 * MINUTE)), Leave(Why.AT_WORK)),
-        (facts(inflight=an_inflight(5 * MINUTE - 1)), Leave(Why.AT_WORK)),
+        (progress(waiting=True), Leave(Why.IN_LINE)),
+        (progress(SubmissionState.RECEIVED, 999 * MINUTE, waiting=True), Leave(Why.IN_LINE)),
+        (progress(waiting=True, budget=Budget(3)), Leave(Why.IN_LINE)),
+        (progress(inflight=an_inflight(4 * MINUTE)), Leave(Why.AT_WORK)),
+        (progress(inflight=an_inflight(5 * MINUTE - 1)), Leave(Why.AT_WORK)),
         # Not yet
-        (facts(inflight=FAILED, budget=Budget(1, NOW - 1, NOW + 1)), Leave(Why.TOO_SOON)),
-        (facts(inflight=FAILED, budget=Budget(3, NOW - 1, NOW + 1)), Leave(Why.TOO_SOON)),
+        (progress(inflight=FAILED, budget=Budget(1, NOW - 1, NOW + 1)), Leave(Why.TOO_SOON)),
+        (progress(inflight=FAILED, budget=Budget(3, NOW - 1, NOW + 1)), Leave(Why.TOO_SOON)),
         # Again: what the consumer counted is not counted twice
-        (facts(inflight=FAILED), Again(Budget(1, NOW, NOW + 5 * MINUTE), None)),
+        (progress(inflight=FAILED), StartAgain(Budget(1, NOW, NOW + 5 * MINUTE), None)),
         (
-            facts(age=5 * MINUTE + 1, inflight=FAILED),
-            Again(Budget(1, NOW, NOW + 5 * MINUTE), None),
+            progress(age=5 * MINUTE + 1, inflight=FAILED),
+            StartAgain(Budget(1, NOW, NOW + 5 * MINUTE), None),
         ),
         (
-            facts(inflight=FAILED, budget=Budget(1, NOW - 9, NOW)),
-            Again(Budget(2, NOW, NOW + 10 * MINUTE), None),
+            progress(inflight=FAILED, budget=Budget(1, NOW - 9, NOW)),
+            StartAgain(Budget(2, NOW, NOW + 10 * MINUTE), None),
         ),
         (
-            facts(inflight=FAILED, budget=Budget(2)),
-            Again(Budget(3, NOW, NOW + 20 * MINUTE), None),
+            progress(inflight=FAILED, budget=Budget(2)),
+            StartAgain(Budget(3, NOW, NOW + 20 * MINUTE), None),
         ),
         (
-            facts(inflight=an_inflight(5 * MINUTE)),
-            Again(Budget(1, NOW, NOW + 5 * MINUTE), FailureClass.SCAN_TIMEOUT),
+            progress(inflight=an_inflight(5 * MINUTE)),
+            StartAgain(Budget(1, NOW, NOW + 5 * MINUTE), FailureClass.SCAN_TIMEOUT),
         ),
         (
-            facts(State.RECEIVED),
-            Again(Budget(1, NOW, NOW + 5 * MINUTE), FailureClass.UNKNOWN),
+            progress(SubmissionState.RECEIVED),
+            StartAgain(Budget(1, NOW, NOW + 5 * MINUTE), FailureClass.UNKNOWN),
         ),
         # Enough
-        (facts(inflight=FAILED, budget=Budget(3)), GiveUp(None)),
-        (facts(inflight=FAILED, budget=Budget(4)), GiveUp(None)),
-        (facts(inflight=FAILED, budget=Budget(3, NOW - 9, NOW)), GiveUp(None)),
+        (progress(inflight=FAILED, budget=Budget(3)), GiveUp(None)),
+        (progress(inflight=FAILED, budget=Budget(4)), GiveUp(None)),
+        (progress(inflight=FAILED, budget=Budget(3, NOW - 9, NOW)), GiveUp(None)),
         (
-            facts(inflight=an_inflight(6 * MINUTE), budget=Budget(3)),
+            progress(inflight=an_inflight(6 * MINUTE), budget=Budget(3)),
             GiveUp(FailureClass.SCAN_TIMEOUT),
         ),
     ],
 )
-def test_recovery_decides(seen: Facts, expected: Leave | Again | GiveUp) -> None:
+def test_recovery_decides(seen: Progress, expected: Leave | StartAgain | GiveUp) -> None:
     assert decide(seen, NOW, TEMPO) == expected
 
 
 # Staleness
 
 
-def progress(
-    state: State,
-    age: int,
-    *,
-    waiting: bool = False,
-    budget: Budget = Budget(),  # noqa: B008
-) -> Progress:
-    return Progress(state, NOW - age, waiting, budget)
-
-
-@pytest.mark.parametrize("state", list(State))
+@pytest.mark.parametrize("state", list(SubmissionState))
 @pytest.mark.parametrize("age", [0, MINUTE, 3 * MINUTE, 3 * MINUTE + 1, 60 * MINUTE])
-def test_a_stage_is_stale_after_three_minutes_and_only_a_stage(state: State, age: int) -> None:
+def test_a_stage_is_stale_after_three_minutes_and_only_a_stage(
+    state: SubmissionState, age: int
+) -> None:
     stale = staleness(progress(state, age), NOW, TEMPO)
-    assert (stale is not None) is (state in UNDER_WAY and age > 3 * MINUTE)
+    assert (stale is not None) is (state.under_way and age > 3 * MINUTE)
     if stale:
-        assert stale["stale"] is True
-        assert (stale["staleStage"], to_ms(stale["staleSince"])) == (state, NOW - age)
+        told = stale.to_json()
+        assert told["stale"] is True
+        assert (told["staleStage"], to_ms(told["staleSince"])) == (state, NOW - age)
 
 
 @pytest.mark.parametrize(
     ("state", "words"),
     [
-        (State.RECEIVED, "waiting for its first check for 4 minutes"),
-        (State.TIER1_SCANNING, "in the check of the file for 4 minutes"),
-        (State.TIER2_SCANNING, "in the check of its content for 4 minutes"),
+        (SubmissionState.RECEIVED, "waiting for its first check for 4 minutes"),
+        (SubmissionState.TIER1_SCANNING, "in the check of the file for 4 minutes"),
+        (SubmissionState.TIER2_SCANNING, "in the check of its content for 4 minutes"),
     ],
 )
-def test_the_message_is_plain_words(state: State, words: str) -> None:
+def test_the_message_is_plain_words(state: SubmissionState, words: str) -> None:
     stale = staleness(progress(state, 4 * MINUTE), NOW, TEMPO)
     assert stale
-    assert words in stale["message"]
-    assert "tried again automatically at" in stale["message"]
+    assert words in stale.message
+    assert "tried again automatically at" in stale.message
     waiting = staleness(progress(state, 4 * MINUTE, waiting=True), NOW, TEMPO)
     assert waiting
-    assert (waiting["nextAttemptAt"], "goes on" in waiting["message"]) == (None, True)
+    assert (waiting.to_json()["nextAttemptAt"], "goes on" in waiting.message) == (None, True)
     over = staleness(progress(state, 4 * MINUTE, budget=Budget(3)), NOW, TEMPO)
     assert over
-    assert (over["nextAttemptAt"], "No automatic attempt is left" in over["message"]) == (
-        None,
-        True,
-    )
+    assert (over.next_attempt, "No automatic attempt is left" in over.message) == (None, True)
 
 
 def test_the_next_attempt_is_when_recovery_looks_and_may() -> None:

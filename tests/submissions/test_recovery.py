@@ -9,11 +9,11 @@ from safelight.accounts.access import Role
 from safelight.classification.base import ModelError
 from safelight.infra import failpoints
 from safelight.infra.queue.worker import Worker
-from safelight.submissions.failures import FailureClass
 from safelight.submissions.jobs import schedules
-from safelight.submissions.moments import to_ms
-from safelight.submissions.operator import stuck
-from safelight.submissions.timeouts import record_timeout, timeouts
+from safelight.submissions.recovery.failures import FailureClass
+from safelight.submissions.recovery.records import to_ms
+from safelight.submissions.recovery.recover import stuck, timeouts
+from safelight.submissions.repo import count_incident
 from submissions.desk import ORG, PROCESS, Desk
 from submissions.pictures import plain
 
@@ -34,9 +34,9 @@ async def failures(desk: Desk) -> int:
 async def test_it_is_retried_after_five_minutes_and_not_before(desk: Desk) -> None:
     submission = await a_stuck_one(desk)
     desk.clock.advance(minutes=5)
-    assert await desk.rescue.run() == 0
+    assert await desk.recovery.run() == 0
     desk.clock.advance(seconds=1)
-    assert await desk.rescue.run() == 1
+    assert await desk.recovery.run() == 1
     budget = await desk.value(f"recovery:budget:{submission}")
     assert budget["count"] == 1
     assert to_ms(budget["lastRetryAt"]) == desk.clock.ms
@@ -53,14 +53,14 @@ async def test_exactly_three_retries_then_it_is_given_up(desk: Desk) -> None:
     submission = await a_stuck_one(desk)
     desk.clock.advance(minutes=5, seconds=1)
     for count, wait in ((1, 5), (2, 10), (3, 20)):
-        assert await desk.rescue.run() == 1
+        assert await desk.recovery.run() == 1
         assert (await desk.value(f"recovery:budget:{submission}"))["count"] == count
         assert await desk.work() == 1  # and fails again
         desk.clock.advance(minutes=wait, seconds=-1)
-        assert await desk.rescue.run() == 0
+        assert await desk.recovery.run() == 0
         desk.clock.advance(seconds=1)
     assert (await desk.see(submission))["state"] == "TIER2_SCANNING"
-    assert await desk.rescue.run() == 1
+    assert await desk.recovery.run() == 1
     body = await desk.see(submission)
     assert (body["state"], body["rejection"]["code"]) == ("REJECTED", "STUCK_EXHAUSTED")
     assert "submit it again" in body["rejection"]["message"]
@@ -68,7 +68,7 @@ async def test_exactly_three_retries_then_it_is_given_up(desk: Desk) -> None:
     assert await failures(desk) == 4  # one for each run, and none for giving up
     for key in (f"inflight:{submission}", f"recovery:budget:{submission}"):
         assert await desk.value(key) is None
-    assert await desk.rescue.run() == 0
+    assert await desk.recovery.run() == 0
 
 
 async def test_an_old_marker_counts_as_one(desk: Desk) -> None:
@@ -80,7 +80,7 @@ async def test_an_old_marker_counts_as_one(desk: Desk) -> None:
         retries += len(await desk.jobs())
         await desk.work()
         desk.clock.advance(minutes=20)
-        await desk.rescue.run()
+        await desk.recovery.run()
     assert retries == 2
     assert await desk.value(f"recovery:retried:{submission}") is None
 
@@ -88,13 +88,13 @@ async def test_an_old_marker_counts_as_one(desk: Desk) -> None:
 async def test_a_budget_lasts_a_day_from_the_last_retry(desk: Desk) -> None:
     submission = await a_stuck_one(desk)
     desk.clock.advance(minutes=6)
-    await desk.rescue.run()
+    await desk.recovery.run()
     await desk.work()
     desk.clock.advance(hours=23, minutes=59)
     assert (await desk.value(f"recovery:budget:{submission}"))["count"] == 1
     desk.clock.advance(minutes=1)
     assert await desk.value(f"recovery:budget:{submission}") is None
-    await desk.rescue.run()
+    await desk.recovery.run()
     assert (await desk.value(f"recovery:budget:{submission}"))["count"] == 1
 
 
@@ -102,12 +102,12 @@ async def test_two_recoveries_at_once_spend_one_retry(desk: Desk) -> None:
     for number in range(5):
         submission = await a_stuck_one(desk, f"{number}.jpg")
         desk.clock.advance(minutes=6)
-        dealt = await asyncio.gather(*(desk.rescue.one(submission) for _ in range(4)))
+        dealt = await asyncio.gather(*(desk.recovery.one(ORG, submission) for _ in range(4)))
         assert sorted(dealt) == [False, False, False, True]
         assert (await desk.value(f"recovery:budget:{submission}"))["count"] == 1
         assert len(await desk.jobs()) == 1
         await desk.work()
-    ran = await asyncio.gather(desk.rescue.run(), desk.rescue.run())
+    ran = await asyncio.gather(desk.recovery.run(), desk.recovery.run())
     assert min(ran) == 0
 
 
@@ -115,24 +115,24 @@ async def test_one_process_looks_at_a_time(desk: Desk) -> None:
     await a_stuck_one(desk)
     desk.clock.advance(minutes=6)
     async with desk.db.transaction() as connection:
-        await connection.execute("SELECT pg_advisory_xact_lock(21770, 0)")
-        assert await desk.rescue.run() == 0
-    assert await desk.rescue.run() == 1
+        await connection.execute("SELECT recovery_try_lock()")
+        assert await desk.recovery.run() == 0
+    assert await desk.recovery.run() == 1
 
 
 @pytest.mark.parametrize(
     "point",
-    ["submissions.spend", "queue.enqueue", "submissions.tell_recovery"],
+    ["submissions.spend", "kv.compare_and_set", "queue.enqueue", "unit.close"],
 )
 async def test_killed_half_way_it_has_done_nothing_yet(desk: Desk, point: str) -> None:
     submission = await a_stuck_one(desk)
     desk.clock.advance(minutes=6)
     failpoints.arm(point, "raise@1")
     with pytest.raises(failpoints.FailpointError):
-        await desk.rescue.run()
+        await desk.recovery.run()
     assert await desk.value(f"recovery:budget:{submission}") is None
     assert await desk.jobs() == []
-    assert await desk.rescue.run() == 1
+    assert await desk.recovery.run() == 1
     assert (await desk.value(f"recovery:budget:{submission}"))["count"] == 1
     assert len(await desk.jobs()) == 1
 
@@ -143,9 +143,9 @@ async def test_killed_between_two_it_goes_on_with_the_second(desk: Desk) -> None
     desk.clock.advance(minutes=6)
     failpoints.arm("submissions.spend", "raise@2")
     with pytest.raises(failpoints.FailpointError):
-        await desk.rescue.run()
+        await desk.recovery.run()
     assert len(await desk.jobs()) == 1
-    assert await desk.rescue.run() == 2
+    assert await desk.recovery.run() == 2
     assert len(await desk.jobs()) == 3
 
 
@@ -165,11 +165,11 @@ async def test_a_backlog_is_not_stuck(desk: Desk) -> None:
     )
     for _ in range(12):
         desk.clock.advance(minutes=5)
-        assert await desk.rescue.run() == 0
+        assert await desk.recovery.run() == 0
     states = await desk.db.fetch("SELECT state, count(*) FROM submissions GROUP BY state")
     assert [tuple(row) for row in states] == [("RECEIVED", 1000)]
     assert await desk.db.fetchval("SELECT count(*) FROM kv") == 0
-    assert await stuck(desk.db, desk.clock.now_ms(), desk.front.tempo) == []
+    assert await stuck(desk.db, desk.clock.now_ms(), desk.process.tempo) == []
     body = await desk.see("sub_7")
     assert body["staleness"]["staleStage"] == "RECEIVED"
     assert "Work on it goes on" in body["staleness"]["message"]
@@ -183,10 +183,10 @@ async def test_a_delayed_or_running_job_is_waiting_too(desk: Desk) -> None:
         "status = 'running', owner = 'somebody', lease_until = now()",
     ):
         await desk.db.execute(f"UPDATE jobs SET {change} WHERE kind = $1", PROCESS)
-        assert await desk.rescue.one(submission) is False
+        assert await desk.recovery.one(ORG, submission) is False
     dead = "status = 'dead', owner = NULL, lease_until = NULL, died_at = now()"
     await desk.db.execute(f"UPDATE jobs SET {dead} WHERE kind = $1", PROCESS)
-    assert await desk.rescue.one(submission) is True
+    assert await desk.recovery.one(ORG, submission) is True
 
 
 async def test_a_slow_scan_is_left_alone(desk: Desk) -> None:
@@ -194,7 +194,7 @@ async def test_a_slow_scan_is_left_alone(desk: Desk) -> None:
     job = await desk.claim()
     assert job
     desk.clock.advance(minutes=20)
-    assert await desk.rescue.run() == 0
+    assert await desk.recovery.run() == 0
     await desk.finish(job, await desk.handlers[PROCESS].handle(job))
     assert (await desk.see(submission))["state"] == "PUBLISHED"
 
@@ -204,7 +204,7 @@ async def test_a_submission_that_waits_for_a_person_is_left_alone(desk: Desk) ->
     submission = await desk.submit()
     await desk.work()
     desk.clock.advance(days=6)
-    assert await desk.rescue.run() == 0
+    assert await desk.recovery.run() == 0
     body = await desk.see(submission)
     assert (body["state"], "staleness" in body) == ("AWAITING_APPROVAL", False)
 
@@ -213,7 +213,7 @@ async def test_a_job_that_was_lost_is_found_within_ten_minutes(desk: Desk) -> No
     submission = await desk.submit()
     await desk.db.execute("DELETE FROM jobs")
     desk.clock.advance(minutes=5, seconds=1)
-    assert await desk.rescue.run() == 1
+    assert await desk.recovery.run() == 1
     assert await desk.work() == 1
     assert (await desk.see(submission))["state"] == "PUBLISHED"
     found = await timeouts(desk.db, desk.clock.now_ms())
@@ -225,7 +225,7 @@ async def test_what_no_claim_saw_is_counted_by_recovery_once(desk: Desk) -> None
     await desk.worker_dies()
     await desk.db.execute("DELETE FROM jobs")
     desk.clock.advance(minutes=6)
-    assert await desk.rescue.run() == 1
+    assert await desk.recovery.run() == 1
     found = await timeouts(desk.db, desk.clock.now_ms())
     assert found["totals"] == {"SCAN_TIMEOUT": {"count": 1, "totalDurationMs": 360_000}}
     await desk.work()
@@ -269,14 +269,14 @@ async def test_the_banner_comes_stays_through_a_retry_and_goes(desk: Desk) -> No
     assert (stale["staleStage"], to_ms(stale["staleSince"])) == ("TIER2_SCANNING", since)
     assert to_ms(stale["nextAttemptAt"]) > desk.clock.ms
     desk.clock.ms = to_ms(stale["nextAttemptAt"])
-    assert await desk.rescue.run() == 1
+    assert await desk.recovery.run() == 1
     stale = (await desk.see(submission))["staleness"]
     assert (to_ms(stale["staleSince"]), stale["nextAttemptAt"]) == (since, None)
     await desk.work()
     assert to_ms((await desk.see(submission))["staleness"]["staleSince"]) == since
     desk.tools.trouble = None
     desk.clock.advance(minutes=10)
-    await desk.rescue.run()
+    await desk.recovery.run()
     await desk.work()
     assert "staleness" not in await desk.see(submission)
 
@@ -284,26 +284,26 @@ async def test_the_banner_comes_stays_through_a_retry_and_goes(desk: Desk) -> No
 async def test_the_operator_sees_what_is_stuck_and_why(desk: Desk) -> None:
     submission = await a_stuck_one(desk)
     now = desk.clock.now_ms
-    assert await stuck(desk.db, now(), desk.front.tempo) == []
+    assert await stuck(desk.db, now(), desk.process.tempo) == []
     desk.clock.advance(minutes=7)
-    [row] = await stuck(desk.db, now(), desk.front.tempo)
-    assert row == {
+    [row] = await stuck(desk.db, now(), desk.process.tempo)
+    assert row.to_json() == {
         "submissionId": submission, "state": "TIER2_SCANNING", "stage": "TIER2_SCANNING",
         "stuckForMs": 420_000, "classification": "MODEL_ERROR", "attempt": 1,
         "nextRetryAfter": None,
     }  # fmt: skip
-    await desk.rescue.run()
-    assert await stuck(desk.db, now(), desk.front.tempo) == []
+    await desk.recovery.run()
+    assert await stuck(desk.db, now(), desk.process.tempo) == []
     await desk.work()
-    [row] = await stuck(desk.db, now(), desk.front.tempo)
-    assert row["attempt"] == 2
-    assert to_ms(row["nextRetryAfter"]) == now() + 300_000
+    [row] = await stuck(desk.db, now(), desk.process.tempo)
+    assert row.attempt == 2
+    assert row.next_retry_after == now() + 300_000
 
 
 async def test_buckets_by_the_hour(desk: Desk) -> None:
     async def fail(kind: FailureClass, duration: int) -> None:
         async with desk.db.transaction() as connection:
-            await record_timeout(connection, kind, duration, desk.clock.now_ms())
+            await count_incident(connection, kind, duration, desk.clock.now_ms())
 
     start = desk.clock.ms
     await asyncio.gather(*(fail(FailureClass.SCAN_TIMEOUT, 1000) for _ in range(20)))
@@ -333,7 +333,7 @@ async def test_buckets_by_the_hour(desk: Desk) -> None:
 async def test_a_retry_is_told(desk: Desk) -> None:
     submission = await a_stuck_one(desk)
     desk.clock.advance(minutes=6)
-    await desk.rescue.run()
+    await desk.recovery.run()
     async with await desk.as_role(Role.VIEWER) as client:
         page = (await client.get(f"/api/v1/submissions/{submission}/history")).json()
     last = page["items"][-1]

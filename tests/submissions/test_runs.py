@@ -1,17 +1,15 @@
 """One run: its inflight record, its failures, its deaths, and what a run that lost its job may do."""
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from safelight.classification.base import ModelError
 from safelight.infra import failpoints, kv
 from safelight.infra.queue.jobs import Done, Failure, LeaseLost
-from safelight.submissions.moments import to_ms
 from safelight.submissions.process import Process
-from safelight.submissions.services import work
-from safelight.submissions.tempo import Tempo
+from safelight.submissions.recovery.decide import Tempo
+from safelight.submissions.recovery.records import to_ms
 from submissions.desk import PROCESS, Desk
 from submissions.pictures import photo
 
@@ -27,19 +25,13 @@ async def counts(desk: Desk) -> dict[str, tuple[int, int]]:
     }
 
 
-def process(desk: Desk) -> Process:
-    found: Any = desk.handlers[PROCESS].handle
-    bound: Process = found.__self__
-    return bound
-
-
 async def test_the_inflight_record_comes_first_and_goes_last(desk: Desk) -> None:
     submission = await desk.submit()
     key = f"inflight:{submission}"
     assert await desk.value(key) is None
     job = await desk.claim()
     assert job
-    run = await process(desk).runs.begin(job)
+    run = await desk.process.runs.begin(job)
     assert run
     record = await desk.value(key)
     assert record["stage"] == "RECEIVED"
@@ -48,11 +40,11 @@ async def test_the_inflight_record_comes_first_and_goes_last(desk: Desk) -> None
     assert (await desk.see(submission))["state"] == "RECEIVED"
     for stage in ("TIER1_SCANNING", "TIER2_SCANNING"):
         desk.clock.advance(seconds=7)
-        run = await process(desk).runs.enter(run, type(run.submission.state)(stage), {})
+        run = await desk.process.runs.enter(run, type(run.submission.state)(stage), {})
         record = await desk.value(key)
         assert (record["stage"], to_ms(record["stageStartedAt"])) == (stage, desk.clock.ms)
         assert to_ms(record["startedAt"]) < desk.clock.ms
-    await process(desk)._tier2(run)
+    await desk.process._tier2(run)
     assert (await desk.see(submission))["state"] == "PUBLISHED"
     assert await desk.value(key) is None
     assert await desk.jobs() == []
@@ -99,9 +91,7 @@ async def test_the_whole_of_it_is_bounded(desk: Desk) -> None:
     submission = await desk.submit()
     limits = {"scan_timeout_seconds": 0.2, "data_dir": desk.directory}
     settings = desk.settings.model_copy(update=limits)
-    slow = Process(
-        process(desk).runs, process(desk).scan, process(desk).publish, Tempo.of(settings)
-    )
+    slow = Process(desk.process.runs, desk.process.scan, Tempo.of(settings))
     failpoints.arm("submissions.tier2", "hang")
     job = await desk.claim()
     assert job
@@ -118,10 +108,10 @@ async def test_durations_are_those_of_the_run(desk: Desk) -> None:
     submission = await desk.submit()
     job = await desk.claim()
     assert job
-    run = await process(desk).runs.begin(job)
+    run = await desk.process.runs.begin(job)
     assert run
     desk.clock.advance(seconds=40)
-    await process(desk).runs.fail(run, TimeoutError())
+    await desk.process.runs.fail(run, TimeoutError())
     assert await counts(desk) == {"SCAN_TIMEOUT": (1, 40_000)}
     assert (await desk.value(f"inflight:{submission}"))["error"]["classification"] == "SCAN_TIMEOUT"
 
@@ -158,7 +148,7 @@ async def test_the_last_death_is_counted_where_the_job_is_buried(desk: Desk) -> 
     record = await desk.value(f"inflight:{submission}")
     assert record["error"]["classification"] == "SCAN_TIMEOUT"
     desk.clock.advance(minutes=6)
-    assert await desk.rescue.run() == 1
+    assert await desk.recovery.run() == 1
     assert {name: count for name, (count, _) in (await counts(desk)).items()} == {"SCAN_TIMEOUT": 3}
     await desk.work()
     assert (await desk.see(submission))["state"] == "PUBLISHED"
@@ -169,7 +159,7 @@ async def test_stopping_a_worker_is_no_incident(desk: Desk) -> None:
     failpoints.arm("submissions.tier1", "hang")
     job = await desk.claim()
     assert job
-    running = asyncio.create_task(process(desk).handle(job))
+    running = asyncio.create_task(desk.process.handle(job))
     while not await desk.value(f"inflight:{submission}"):
         await asyncio.sleep(0.01)
     await asyncio.sleep(0.05)
@@ -189,7 +179,7 @@ async def test_a_run_that_lost_its_job_changes_nothing(desk: Desk) -> None:
     submission = await desk.submit()
     late = await desk.claim()
     assert late
-    runs = process(desk).runs
+    runs = desk.process.runs
     slow = await runs.begin(late)
     assert slow
     await desk.take_over()
@@ -212,18 +202,18 @@ async def test_an_inflight_record_that_expires_meanwhile_decides_nothing(desk: D
     submission = await desk.submit()
     job = await desk.claim()
     assert job
-    run = await process(desk).runs.begin(job)
+    run = await desk.process.runs.begin(job)
     assert run
     await kv.delete(desk.db, f"inflight:{submission}")
-    await process(desk)._tiers(run)
+    await desk.process._tiers(run)
     assert (await desk.see(submission))["state"] == "PUBLISHED"
     second = await desk.submit(photo("daisy"), "daisy.jpg")
     job = await desk.claim()
     assert job
-    run = await process(desk).runs.begin(job)
+    run = await desk.process.runs.begin(job)
     assert run
     await kv.delete(desk.db, f"inflight:{second}")
-    await process(desk).runs.fail(run, TimeoutError())
+    await desk.process.runs.fail(run, TimeoutError())
     assert (await desk.value(f"inflight:{second}"))["error"]["classification"] == "SCAN_TIMEOUT"
 
 
@@ -246,14 +236,14 @@ async def test_a_second_job_for_what_is_done_does_nothing(desk: Desk) -> None:
     [
         "submissions.start_run", "submissions.put_inflight", "submissions.move",
         "submissions.tier1", "submissions.tier2", "submissions.store_rendition",
-        "objects.record_put", "objects.put", "submissions.clear_inflight",
-        "submissions.finish_job", "submissions.tell_rendition", "submissions.tell_run",
-        "submissions.forget", "sandbox.run",
+        "objects.put", "unit.close", "unit.close@2", "unit.close@3", "submissions.forget",
+        "sandbox.run", "kv.put", "kv.delete", "queue.cancel", "queue.enqueue",
     ],
 )  # fmt: skip
 async def test_whichever_step_fails_a_later_run_publishes(desk: Desk, point: str) -> None:
     submission = await desk.submit()
-    failpoints.arm(point, "raise@1")
+    name, _, nth = point.partition("@")
+    failpoints.arm(name, f"raise@{nth or 1}")
     job = await desk.claim()
     assert job
     try:
@@ -263,7 +253,7 @@ async def test_whichever_step_fails_a_later_run_publishes(desk: Desk, point: str
     assert (await desk.public(submission)).status_code == 404
     failpoints.disarm()
     desk.clock.advance(minutes=6)
-    await desk.rescue.run()
+    await desk.recovery.run()
     await desk.work()
     assert (await desk.see(submission))["state"] == "PUBLISHED"
     assert await desk.jobs() == []
@@ -276,10 +266,8 @@ async def test_whichever_step_fails_a_later_run_publishes(desk: Desk, point: str
 
 
 async def test_all_kinds_have_their_handlers(desk: Desk) -> None:
-    made = {
-        handler.kind.name for handler in work(desk.ground, desk.front, desk.sandbox, desk.tools)
-    }
+    made = {handler.kind.name for handler in desk.opened.handlers}
     assert made == {
         "submissions.process", "submissions.release", "submissions.source_gone",
-        "submissions.recover",
+        "submissions.recover", "approvals.expire",
     }  # fmt: skip

@@ -8,17 +8,19 @@ from pathlib import Path
 import pytest
 
 from safelight.infra.db import Database
-from safelight.sandbox.limits import Limits
+from safelight.sandbox.limits import SandboxLimits
 from safelight.sandbox.sandbox import Sandbox
 from submissions.desk import ORG, Desk
 from submissions.pictures import photo
 
-LIMITS = Limits(memory_bytes=256 * 1024 * 1024, cpu_seconds=1, wall_seconds=40)
-HASTY = Limits(wall_seconds=0.5)
+LIMITS = SandboxLimits(memory_bytes=256 * 1024 * 1024, cpu_seconds=1, wall_seconds=40)
+HASTY = SandboxLimits(wall_seconds=0.5)
 
 
 @asynccontextmanager
-async def sabotaged(database: Database, directory: Path, limits: Limits) -> AsyncIterator[Desk]:
+async def sabotaged(
+    database: Database, directory: Path, limits: SandboxLimits
+) -> AsyncIterator[Desk]:
     sandbox = Sandbox(limits, tasks="submissions.saboteur")
     made = Desk(database, directory=directory, sandbox=sandbox)
     await made.organization(ORG)
@@ -64,4 +66,4 @@ async def test_what_it_is_not_to_blame_for(
         record = await desk.value(f"inflight:{submission}")
         assert record["error"]["classification"] == kind
         desk.clock.advance(minutes=6)
-        assert await desk.rescue.run() == 1
+        assert await desk.recovery.run() == 1

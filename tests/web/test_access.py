@@ -38,8 +38,8 @@ from safelight.accounts.origin import SAFE_METHODS
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.accounts.tokens import Tokens
 from safelight.app import create_api, create_app
-from safelight.generations.keep import key_of
-from safelight.http.registry import Registry
+from safelight.generations.lifecycle import key_of
+from safelight.http.frame import Registry
 from safelight.infra.db import Database
 from safelight.objects.store import Facts, ObjectStore
 from safelight.settings import load

@@ -9,50 +9,70 @@ from hypothesis import strategies as st
 
 from safelight.infra.db import Database
 from safelight.infra.injected import ImageId
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.repo import Image
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
-from safelight.library.entry import RunState
-from safelight.library.repo import Upload
-from safelight.library.search import words
-from safelight.web.gallery.card import Card, State, Wanted, of_entry, of_image, readable_size
+from safelight.library.entry import ENTRY_STATUSES, Entry, RunStatus, words
+from safelight.web.gallery.card import (
+    STATUS_WORDS,
+    Card,
+    GalleryFilter,
+    of_entry,
+    of_image,
+    readable_size,
+)
 
-ENTRY = Upload(
+ENTRY = Entry(
     organization="default", name="Fähre_01.jpg", event_time=5, idempotency_key="key", image_id=None,
     mime_type=None, width=None, height=None, size_bytes=None,
-    classification_status=RunState.DONE, classification_label="TIGER CAT",
+    classification_status=RunStatus.DONE, classification_label="TIGER CAT",
     classification_score=0.634, classification_model="m", classified_at=6,
 )  # fmt: skip
 IMAGE = Image(
     id=ImageId("img_1"), organization="default", name="a.jpg", idempotency_key="k",
-    status=Status.INGESTED, temp_path="/x", checksum="c", mime_type="image/jpeg",
+    status=ImageStatus.INGESTED, temp_path="/x", checksum="c", mime_type="image/jpeg",
     width=4000, height=3000, size_bytes=3_500_000, created_at=7, updated_at=7,
 )  # fmt: skip
 
 
-def entry(**values: Any) -> Upload:
+def entry(**values: Any) -> Entry:
     return replace(ENTRY, **values)
 
 
-def test_every_state_of_an_entry_has_a_card() -> None:
-    assert {of_entry(entry(classification_status=status)).state for status in RunState} == {
-        State.STORED, State.CLASSIFYING, State.LABELLED, State.NO_LABEL,
-    }  # fmt: skip
+def test_what_the_states_are_called_on_a_card() -> None:
+    cards = [of_entry(entry(classification_status=status)) for status in ENTRY_STATUSES]
+    assert [
+        (card.word, card.slug, card.state.icon, card.state.tone, card.moves) for card in cards
+    ] == [
+        ("Stored", "stored", "archive", "plain", True),
+        ("Classifying", "classifying", "loop", "plain", True),
+        ("Labelled", "labelled", "tag", "accent", False),
+        ("No label", "no-label", "alert", "problem", False),
+    ]
+    cards = [of_image(replace(IMAGE, status=status)) for status in ImageStatus]
+    assert [
+        (card.word, card.slug, card.state.icon, card.state.tone, card.moves) for card in cards
+    ] == [
+        ("Received", "received", "inbox", "plain", True),
+        ("Received", "received", "inbox", "plain", True),
+        ("Stored", "stored", "archive", "plain", True),
+        ("Not stored", "not-stored", "alert", "problem", False),
+    ]
+    assert list(STATUS_WORDS.values()) == [
+        "Waiting for a label", "Being classified", "Labelled", "No label",
+    ]  # fmt: skip
 
 
 def test_an_image_on_its_way_has_nothing_to_show_yet() -> None:
     card = of_image(IMAGE)
-    assert (card.state, card.version, card.at) == (State.RECEIVED, None, 7)
+    assert (card.state, card.version, card.at) == (ImageStatus.INGESTED, None, 7)
     assert card.facts == "4000 × 3000 · 3.3 MB"
-    failed = of_image(replace(IMAGE, status=Status.FAILED), "The file is gone.")
-    assert (failed.state, failed.trouble, failed.state.moves) == (
-        State.NOT_STORED, "The file is gone.", False,
-    )  # fmt: skip
+    failed = of_image(replace(IMAGE, status=ImageStatus.FAILED), "The file is gone.")
+    assert (failed.trouble, failed.moves) == ("The file is gone.", False)
 
 
 def test_old_trouble_is_forgotten_once_there_is_a_label() -> None:
     assert of_entry(ENTRY, "the model was away").trouble is None
-    tried = entry(classification_status=RunState.RUNNING)
+    tried = entry(classification_status=RunStatus.RUNNING)
     assert of_entry(tried, "the model was away").trouble == "the model was away"
 
 
@@ -79,31 +99,33 @@ def test_a_card_knows_little_of_a_strangers_object() -> None:
 
 
 def test_the_address_of_a_search() -> None:
-    assert Wanted().query() == ""
-    assert Wanted("a&b", "TIGER CAT").query(cursor="x") == "?q=a%26b&label=TIGER+CAT&cursor=x"
-    assert not Wanted().any
-    assert Wanted(status=RunState.DONE).any
-    assert Wanted("…").is_wordless
-    assert not Wanted().is_wordless
+    assert GalleryFilter().query() == ""
+    assert (
+        GalleryFilter("a&b", "TIGER CAT").query(cursor="x") == "?q=a%26b&label=TIGER+CAT&cursor=x"
+    )
+    assert not GalleryFilter().any
+    assert GalleryFilter(status=RunStatus.DONE).any
+    assert GalleryFilter("…").is_wordless
+    assert not GalleryFilter().is_wordless
 
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
     [
-        (Wanted(), True),
-        (Wanted("fähr"), True),
-        (Wanted("FAHRE tig"), True),
-        (Wanted("01 cat tiger"), True),
-        (Wanted("ähre"), False),
-        (Wanted("fahre dog"), False),
-        (Wanted(label="TIGER CAT"), True),
-        (Wanted(label="TIGER"), False),
-        (Wanted(status=RunState.DONE), True),
-        (Wanted(status=RunState.PENDING), False),
+        (GalleryFilter(), True),
+        (GalleryFilter("fähr"), True),
+        (GalleryFilter("FAHRE tig"), True),
+        (GalleryFilter("01 cat tiger"), True),
+        (GalleryFilter("ähre"), False),
+        (GalleryFilter("fahre dog"), False),
+        (GalleryFilter(label="TIGER CAT"), True),
+        (GalleryFilter(label="TIGER"), False),
+        (GalleryFilter(status=RunStatus.DONE), True),
+        (GalleryFilter(status=RunStatus.PENDING), False),
     ],
 )
 async def test_one_card_is_judged_as_the_library_judges(
-    database: Database, wanted: Wanted, found: bool
+    database: Database, wanted: GalleryFilter, found: bool
 ) -> None:
     await insert(database, ENTRY)
     rows = await library_repo.page(database, "default", wanted.as_filters(), None, 10)
@@ -113,12 +135,12 @@ async def test_one_card_is_judged_as_the_library_judges(
 
 @given(st.text(max_size=12), st.text(max_size=12))
 def test_a_card_is_found_by_its_own_name(name: str, label: str) -> None:
-    card = Card(name, 0, State.LABELLED, "v", None, None, None, label)
-    assert Wanted(q=name).matches(card)
-    assert Wanted(q=f"{name} {label}").matches(card)
+    card = Card(name, 0, RunStatus.DONE, "v", None, None, None, label)
+    assert GalleryFilter(q=name).matches(card)
+    assert GalleryFilter(q=f"{name} {label}").matches(card)
 
 
-async def insert(db: Database, row: Upload) -> None:
+async def insert(db: Database, row: Entry) -> None:
     await db.execute(
         """
         INSERT INTO uploads (organization, name, event_time, source, idempotency_key,

@@ -33,7 +33,7 @@ def set_cookies(response: httpx.Response) -> str:
 
 async def link(world: World, name: str) -> str:
     user_id = await world.db.fetchval("SELECT id FROM users WHERE username = $1", name)
-    return await make_link(world.db, world.clock, world.ids, user_id)
+    return await make_link(world.db, world.ids, user_id, world.clock.now_ms())
 
 
 async def test_signed_out_leads_to_the_form_and_back(world: World) -> None:

@@ -14,18 +14,18 @@ from inprocess import Application, application
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.members import Members
 from safelight.accounts.tokens import Tokens
+from safelight.approvals.lifecycle import ApprovalStatus
 from safelight.approvals.workflow import Approvals, Question
 from safelight.infra.injected import Clock
 from safelight.infra.queue.queue import Queue
 from safelight.objects.store import Facts, ObjectStore
-from safelight.submissions.failures import FailureClass
 from safelight.submissions.findings import Severity
-from safelight.submissions.kinds import PROCESS
-from safelight.submissions.lifecycle import State
-from safelight.submissions.timeouts import record_timeout
-from safelight.web.charts import Hour, Part, draw
-from safelight.web.publishing.steps import steps
-from safelight.web.publishing.words import SEVERITIES, STATES, duration
+from safelight.submissions.jobs import PROCESS
+from safelight.submissions.lifecycle import SubmissionState
+from safelight.submissions.recovery.failures import FailureClass
+from safelight.submissions.repo import count_incident
+from safelight.web.charts import BarPart, Hour, draw
+from safelight.web.publishing import duration, steps
 
 LIST, WORKFLOW, QUEUE = "/app/default/submissions", "/app/default/workflow", "/admin/queue"
 HTML = {"accept": "text/html,application/xhtml+xml"}
@@ -242,7 +242,7 @@ async def test_the_queue_page(app: Application) -> None:
     address, now = await submitted(app), app.registry.get(Clock).now_ms()
     for kind in (FailureClass.SCAN_TIMEOUT, FailureClass.SCAN_TIMEOUT, FailureClass.MODEL_ERROR):
         async with app.db.transaction() as connection:
-            await record_timeout(connection, kind, 55_000, now)
+            await count_incident(connection, kind, 55_000, now)
     async with browser(app) as client:
         page = words(await read(client, QUEUE))
         assert re.search(r"submissions\.process 1 0 0 0 \d+ s", page)
@@ -284,22 +284,27 @@ async def test_dead_letters_are_redriven_and_discarded(app: Application) -> None
 
 
 def test_every_state_and_severity_has_words() -> None:
-    assert set(STATES) == set(State)
-    assert set(SEVERITIES) == set(Severity)
+    for each in (*SubmissionState, *ApprovalStatus, *Severity):
+        assert each.word
+        assert each.icon
 
 
 @pytest.mark.parametrize(
     ("state", "reached", "expected"),
     [
-        (State.RECEIVED, [], "now next next next"),
-        (State.TIER2_SCANNING, [State.TIER1_SCANNING], "done done now next"),
-        (State.AWAITING_APPROVAL, [], "done done done now next"),
-        (State.PUBLISHED, [State.AWAITING_APPROVAL], "done done done done ended"),
-        (State.REJECTED, [State.TIER1_SCANNING], "done done skipped ended"),
-        (State.WITHDRAWN, [State.PUBLISHED], "done done done done ended"),
+        (SubmissionState.RECEIVED, [], "now next next next"),
+        (SubmissionState.TIER2_SCANNING, [SubmissionState.TIER1_SCANNING], "done done now next"),
+        (SubmissionState.AWAITING_APPROVAL, [], "done done done now next"),
+        (
+            SubmissionState.PUBLISHED,
+            [SubmissionState.AWAITING_APPROVAL],
+            "done done done done ended",
+        ),
+        (SubmissionState.REJECTED, [SubmissionState.TIER1_SCANNING], "done done skipped ended"),
+        (SubmissionState.WITHDRAWN, [SubmissionState.PUBLISHED], "done done done done ended"),
     ],
 )
-def test_steps(state: State, reached: list[State], expected: str) -> None:
+def test_steps(state: SubmissionState, reached: list[SubmissionState], expected: str) -> None:
     shown = steps(state, dict.fromkeys(reached, 1))
     assert " ".join(step.status for step in shown) == expected
 
@@ -313,7 +318,7 @@ def test_durations(seconds: float, said: str) -> None:
 
 
 def test_bars_stay_inside_and_what_occurred_is_seen() -> None:
-    hours = [Hour(0, (Part("a", 1000), Part("b", 0))), Hour(3_600_000, (Part("a", 1),))]
+    hours = [Hour(0, (BarPart("a", 1000), BarPart("b", 0))), Hour(3_600_000, (BarPart("a", 1),))]
     chart = draw(hours, 50)
     high, low = (column.rects for column in chart.columns)
     assert [(rect.y, rect.height) for rect in high] == [(0, 50)]

@@ -1,16 +1,22 @@
-"""Who may do what. Pure: every decision about access is made in this file and nowhere else.
+"""Who there is and who may do what. Pure: every decision about access is made in this file and
+nowhere else.
 
 Somebody else's organization is not found rather than forbidden, so that an answer never tells
 whether it exists. An operator is no exception: the flag opens the instance's own pages, not the
 organizations.
 """
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
 from safelight.errors import Forbidden, NotFound, Unauthenticated
+
+COMMAND_LINE = "command line"  # acts for whoever has access to the database itself
+_USERNAME = re.compile(r"[a-z0-9._-]{1,64}")
 
 
 class Role(StrEnum):
@@ -67,6 +73,44 @@ class Caller:
         return {"type": self.kind, "name": self.name}
 
 
+@dataclass(frozen=True, slots=True)
+class User:
+    id: str
+    username: str
+    operator: bool
+    password_hash: str | None
+    created_at: int
+    revoked_at: int | None
+    roles: dict[str, Role]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    username: str
+    role: Role
+    created_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    id: str
+    organization: str
+    name: str
+    grant: Grant
+    created_by: str
+    created_at: int
+    expires_at: int | None
+    revoked_at: int | None
+    maker_user: str | None = None
+    maker_token: str | None = None
+    maker_grant: Grant | None = None  # what the maker holds now; read with the digest only
+
+
+def as_actor(caller: Caller | None) -> dict[str, str]:
+    """Likewise, where nobody in particular is the command line."""
+    return caller.as_actor() if caller else {"type": "system", "name": COMMAND_LINE}
+
+
 def authorize(caller: Caller | None, organization: str, role: Role) -> Caller:
     """The one authorisation function: returns the caller when they hold the role there."""
     caller = authorize_anyone(caller)
@@ -104,3 +148,12 @@ def token_grant(asked: Grant, *, has_maker: bool, maker: Grant | None) -> Grant 
     if not has_maker:
         return asked
     return None if maker is None else asked.cut_to(maker)
+
+
+def is_username(text: str) -> bool:
+    return _USERNAME.fullmatch(text) is not None
+
+
+def digest(secret: str) -> bytes:
+    """Plain SHA-256 is enough for secrets of 256 random bits; nobody can try them all."""
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).digest()

@@ -9,34 +9,46 @@
     caller: Annotated[Caller, operator_only()]           the instance's operators
     dependencies=[open_to_everyone]                      no credential needed
 
-A route without one fails tests/web/test_access.py. They serve sockets as well: what they raise
-before the upgrade is answered over HTTP in the usual shape.
-The same-origin rule for cookies lives here too, so that no route can forget it.
+Most routes say it by name: `AsViewer`, `AsMember`, `MemberById`, … below. A route without one fails
+tests/web/test_access.py. They serve sockets as well: what they raise before the upgrade is answered
+over HTTP in the usual shape.
+
+Tokens and sessions become callers, asked afresh at every request, so that whatever was revoked,
+lowered or removed is so at once. Only digests are stored. The same-origin rule for cookies lives
+here too, so that no route can forget it.
 """
 
+import hmac
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI
 from fastapi.routing import APIWebSocketRoute, RouteContext, iter_route_contexts
 from starlette.requests import HTTPConnection
 
+from safelight.accounts import repo
 from safelight.accounts.access import (
     Caller,
     Role,
     authorize,
     authorize_anyone,
     authorize_operator,
+    digest,
+    token_grant,
 )
-from safelight.accounts.credentials import Credentials
 from safelight.accounts.origin import SAFE_METHODS, from_foreign_page, from_own_page, own_origins
 from safelight.errors import Forbidden, InvalidRequest, Unauthenticated
-from safelight.http.registry import Registry
+from safelight.http.frame import Registry
+from safelight.infra.db import Database
+from safelight.infra.injected import TOKEN_PREFIX, Clock
 from safelight.settings import Settings
 
 COOKIE = "safelight_session"
 ORGANIZATION_PARAMETER = "organizationId"
+SESSION_MS = 30 * 24 * 3600 * 1000
+_SEEN_EVERY_MS = 3600 * 1000
+_LONGEST_SECRET = 512
 
 
 class BadToken(Unauthenticated):
@@ -51,6 +63,46 @@ class ForeignPage(Forbidden):
 class Access:
     caller: Caller
     organization: str
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Whose secret is this?"""
+
+    db: Database
+    clock: Clock
+    secret_key: str
+
+    def session_digest(self, cookie: str) -> bytes:
+        """Keyed: with another secret key every session has ended."""
+        value = cookie.encode(errors="surrogatepass")
+        return hmac.digest(self.secret_key.encode(), value, "sha256")
+
+    async def of_token(self, secret: str) -> Caller | None:
+        if not secret.startswith(TOKEN_PREFIX) or len(secret) > _LONGEST_SECRET:
+            return None
+        token = await repo.token_with(self.db, digest(secret), self.clock.now_ms())
+        if token is None:
+            return None
+        grant = token_grant(
+            token.grant, has_maker=token.maker_user is not None, maker=token.maker_grant
+        )
+        if grant is None:
+            return None
+        roles = {token.organization: grant.role}
+        return Caller("token", token.id, token.name, roles, grant.operator, token.organization)
+
+    async def of_session(self, cookie: str) -> Caller | None:
+        if len(cookie) > _LONGEST_SECRET:
+            return None
+        now, key = self.clock.now_ms(), self.session_digest(cookie)
+        found = await repo.session_user(self.db, key, now)
+        if found is None:
+            return None
+        user, seen_at = found
+        if now - seen_at >= _SEEN_EVERY_MS:
+            await repo.touch_session(self.db, key, now, now + SESSION_MS)
+        return Caller("user", user.id, user.username, user.roles, user.operator)
 
 
 class Guard:
@@ -130,6 +182,16 @@ def operator_only() -> Any:
 
 metrics_reader: Any = Depends(MetricsReader())
 open_to_everyone: Any = Depends(OpenToEveryone())
+
+AsViewer = Annotated[Access, allow(Role.VIEWER)]
+AsMember = Annotated[Access, allow(Role.MEMBER)]
+AsApprover = Annotated[Access, allow(Role.APPROVER)]
+AsAdmin = Annotated[Access, allow(Role.ADMIN)]
+ViewerById = Annotated[Caller, allow_by_id(Role.VIEWER)]
+MemberById = Annotated[Caller, allow_by_id(Role.MEMBER)]
+AsAnyone = Annotated[Caller, signed_in()]
+AsUser = Annotated[Caller, user_only()]
+AsOperator = Annotated[Caller, operator_only()]
 
 
 @dataclass(frozen=True, slots=True)

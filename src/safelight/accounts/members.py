@@ -1,16 +1,23 @@
-"""Organizations, and who belongs to them."""
+"""Organizations, and who belongs to them. An organization's members and tokens change one after the
+other: each change holds the organization until it commits.
+
+The actor is None for the command line, whose authority is access to the database itself.
+"""
 
 from dataclasses import dataclass
 
 from safelight.accounts import repo
-from safelight.accounts.access import Caller, Role
-from safelight.accounts.changes import Changes
-from safelight.accounts.repo import Member, User
-from safelight.accounts.sign_in.attempts import is_username
+from safelight.accounts.access import Caller, Member, Role, User, as_actor, is_username
 from safelight.accounts.sign_in.flow import make_link
 from safelight.errors import Conflict, InvalidRequest, NameTaken, NotFound
+from safelight.infra.activity import Unit, Units
 from safelight.infra.db import Connection
-from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
+from safelight.infra.injected import Ids
+
+
+class UnknownOrganization(NotFound):
+    """There is no such organization. `safelight organizations list` shows them."""
 
 
 class LastAdmin(Conflict):
@@ -27,7 +34,8 @@ class UnknownUser(NotFound):
 
 @dataclass(frozen=True)
 class Members:
-    changes: Changes
+    units: Units
+    ids: Ids
 
     async def put(
         self, organization: str, username: str, role: Role, *, actor: Caller
@@ -35,26 +43,28 @@ class Members:
         """A username nobody has becomes a new user, and only then a sign-in link comes back: an
         admin must not get one into somebody else's account."""
         _check_username(username)
-        about = {"subject": f"user:{username}", "kind": "member_put", "role": role}
-        async with self.changes.to(organization, actor=actor, **about) as change:
-            fresh, user = await self._ensure_user(change, username)
+        async with self.units.open(organization) as unit:
+            await hold_organization(unit)
+            fresh, user = await self._ensure_user(unit, username)
             if user.revoked_at is not None:
                 raise Conflict("That user was revoked on this server; its operator can undo it.")
             if role is not Role.ADMIN:
-                await _keep_an_admin(change, organization, user)
-            link = await self._link(change, user) if fresh else None
-            member = await self._give(change, organization, user, role)
+                await _keep_an_admin(unit.connection, organization, user)
+            link = await self._link(unit, user) if fresh else None
+            member = await repo.put_member(unit.connection, organization, user.id, role, unit.now)
+            unit.tell(_line(username, "member_put", actor, role=role))
         return member, link
 
     async def remove(self, organization: str, username: str, *, actor: Caller) -> None:
-        about = {"subject": f"user:{username}", "kind": "member_removed"}
-        async with self.changes.to(organization, actor=actor, **about) as change:
-            user = await repo.user_named(change, username) if is_username(username) else None
+        async with self.units.open(organization) as unit:
+            await hold_organization(unit)
+            known = is_username(username)
+            user = await repo.user_named(unit.connection, username) if known else None
             if user is None or organization not in user.roles:
                 raise UnknownMember
-            await _keep_an_admin(change, organization, user)
-            await reach("accounts.remove_member")
-            await repo.remove_member(change, organization, user.id)
+            await _keep_an_admin(unit.connection, organization, user)
+            await repo.remove_member(unit.connection, organization, user.id)
+            unit.tell(_line(username, "member_removed", actor))
 
     async def welcome(
         self, username: str, organization: str, role: Role, *, operator: bool = False
@@ -62,63 +72,63 @@ class Members:
         """The command line's way: makes the user or brings a revoked one back, gives the role, and
         returns a sign-in link in any case, also for somebody who lost the password."""
         _check_username(username)
-        about = {"subject": f"user:{username}", "kind": "member_put", "role": role}
-        async with self.changes.to(organization, actor=None, **about) as change:
-            _, user = await self._ensure_user(change, username)
-            await reach("accounts.reinstate_user")
-            await repo.reinstate_user(change, user.id, operator=operator or user.operator)
-            await self._give(change, organization, user, role)
-            return await self._link(change, user)
+        async with self.units.open(organization) as unit:
+            await hold_organization(unit)
+            _, user = await self._ensure_user(unit, username)
+            operator = operator or user.operator
+            await repo.reinstate_user(unit.connection, user.id, operator=operator)
+            await repo.put_member(unit.connection, organization, user.id, role, unit.now)
+            link = await self._link(unit, user)
+            unit.tell(_line(username, "member_put", None, role=role))
+        return link
 
     async def revoke_user(self, username: str) -> None:
         """Ends sessions, links, memberships and tokens; the name can be welcomed again."""
-        user = await repo.user_named(self.changes.db, username) if is_username(username) else None
+        user = await repo.user_named(self.units.db, username) if is_username(username) else None
         if user is None:
             raise UnknownUser
-        async with self.changes.db.transaction() as connection:
-            await reach("accounts.revoke_user")
-            await repo.revoke_user(connection, user.id, self.changes.clock.now_ms())
+        told = []
+        async with self.units.open("") as unit:
+            await repo.revoke_user(unit.connection, user.id, unit.now)
             for organization in user.roles:
-                subject = f"user:{username}"
-                await self.changes.tell(connection, organization, subject, "member_removed", None)
+                async with self.units.on(unit.connection, organization) as its:
+                    its.tell(_line(username, "member_removed", None))
+                told.append(its)
+        for its in told:
+            self.units.spread(its)
 
     async def make_organization(self, organization: str) -> None:
-        async with self.changes.db.transaction() as connection:
-            now = self.changes.clock.now_ms()
-            await reach("accounts.add_organization")
-            if not await repo.add_organization(connection, organization, now):
+        async with self.units.open(organization) as unit:
+            if not await repo.add_organization(unit.connection, organization, unit.now):
                 raise NameTaken(f"The organization {organization} exists already.")
-            subject = f"organization:{organization}"
-            await self.changes.tell(connection, organization, subject, "organization_made", None)
+            data = {"actor": as_actor(None)}
+            unit.tell(Line(f"organization:{organization}", "organization_made", data))
 
     async def close_organization(self, organization: str) -> None:
         """Nobody gets in any more; everything stored stays, and a new member opens it again."""
-        about = {"subject": f"organization:{organization}", "kind": "organization_closed"}
-        async with self.changes.to(organization, actor=None, **about) as change:
-            await reach("accounts.remove_all_members")
-            await repo.remove_all_members(change, organization)
-            await reach("accounts.revoke_all_tokens")
-            await repo.revoke_all_tokens(change, organization, self.changes.clock.now_ms())
+        async with self.units.open(organization) as unit:
+            await hold_organization(unit)
+            await repo.remove_all_members(unit.connection, organization)
+            await repo.revoke_all_tokens(unit.connection, organization, unit.now)
+            data = {"actor": as_actor(None)}
+            unit.tell(Line(f"organization:{organization}", "organization_closed", data))
 
-    async def _ensure_user(self, connection: Connection, username: str) -> tuple[bool, User]:
+    async def _ensure_user(self, unit: Unit, username: str) -> tuple[bool, User]:
         """Whether the user is new, and the user."""
-        user_id = self.changes.ids.short("usr")
-        await reach("accounts.add_user")
-        fresh = await repo.add_user(connection, user_id, username, self.changes.clock.now_ms())
-        user = await repo.user_named(connection, username)
+        fresh = await repo.add_user(unit.connection, self.ids.short("usr"), username, unit.now)
+        user = await repo.user_named(unit.connection, username)
         if user is None:
             raise UnknownUser
         return fresh, user
 
-    async def _give(
-        self, connection: Connection, organization: str, user: User, role: Role
-    ) -> Member:
-        now = self.changes.clock.now_ms()
-        await reach("accounts.put_member")
-        return await repo.put_member(connection, organization, user.id, role, now)
+    async def _link(self, unit: Unit, user: User) -> str:
+        return await make_link(unit.connection, self.ids, user.id, unit.now)
 
-    async def _link(self, connection: Connection, user: User) -> str:
-        return await make_link(connection, self.changes.clock, self.changes.ids, user.id)
+
+async def hold_organization(unit: Unit) -> None:
+    """The first statement of every change of its members and tokens."""
+    if not await repo.lock_organization(unit.connection, unit.organization):
+        raise UnknownOrganization
 
 
 async def _keep_an_admin(connection: Connection, organization: str, user: User) -> None:
@@ -133,3 +143,7 @@ def _check_username(username: str) -> None:
             "A username has 1 to 64 characters: lower-case letters a to z, digits, dots, "
             "underscores and hyphens."
         )
+
+
+def _line(username: str, kind: str, actor: Caller | None, **data: str) -> Line:
+    return Line(f"user:{username}", kind, {**data, "actor": as_actor(actor)})

@@ -1,56 +1,25 @@
-"""The only SQL of accounts. Functions take a connection inside a transaction, or the database."""
+"""The only SQL of accounts, but for links and failed attempts (sign_in/repo.py). Functions take a
+connection inside a transaction, or the database."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from asyncpg import Record
 
-from safelight.accounts.access import Grant, Role
-from safelight.infra.db import Connection, Database
+from safelight.accounts.access import Grant, Member, Role, Token, User
+from safelight.infra.db import Connection, Database, read, write
 
 Executor = Connection | Database
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    id: str
-    username: str
-    operator: bool
-    password_hash: str | None
-    created_at: int
-    revoked_at: int | None
-    roles: dict[str, Role]
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    username: str
-    role: Role
-    created_at: int
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    id: str
-    organization: str
-    name: str
-    grant: Grant
-    created_by: str
-    created_at: int
-    expires_at: int | None
-    revoked_at: int | None
-    maker_user: str | None = None
-    maker_token: str | None = None
-    maker_grant: Grant | None = None  # what the maker holds now; read with the digest only
 
 
 # Organizations
 
 
+@read
 async def lock_first_start(connection: Connection) -> None:
     await connection.execute("SELECT first_start_lock()")
 
 
+@read
 async def is_set_up(db: Executor) -> bool:
     """Whether a server has started on this database before."""
     if await db.fetchval("SELECT to_regclass('organizations') IS NULL"):
@@ -58,17 +27,20 @@ async def is_set_up(db: Executor) -> bool:
     return bool(await organizations(db))
 
 
+@read
 async def organizations(db: Executor) -> list[tuple[str, int]]:
     rows = await db.fetch("SELECT id, created_at FROM organizations ORDER BY id")
     return [(row["id"], row["created_at"]) for row in rows]
 
 
-async def has_organization(db: Executor, organization: str) -> bool:
-    return bool(
-        await db.fetchval("SELECT EXISTS (SELECT FROM organizations WHERE id = $1)", organization)
-    )
+@read
+async def known_organizations(db: Executor, ids: list[str]) -> set[str]:
+    """Those of them that there are."""
+    rows = await db.fetch("SELECT id FROM organizations WHERE id = ANY($1)", ids)
+    return {row["id"] for row in rows}
 
 
+@write
 async def add_organization(db: Executor, organization: str, now: int) -> bool:
     """False when it was there already."""
     done = await db.execute(
@@ -79,6 +51,7 @@ async def add_organization(db: Executor, organization: str, now: int) -> bool:
     return done == "INSERT 0 1"
 
 
+@read
 async def lock_organization(connection: Connection, organization: str) -> bool:
     """Changes of one organization's members and tokens come one after the other. False: there is
     no such organization."""
@@ -90,32 +63,37 @@ async def lock_organization(connection: Connection, organization: str) -> bool:
 
 # Users and members
 
-USER = """
+_USER = """
     SELECT u.*, (SELECT coalesce(jsonb_object_agg(m.organization, m.role), '{}')
                  FROM memberships m WHERE m.user_id = u.id) AS roles
     FROM users u
 """
 
 
+@read
 async def users(db: Executor) -> list[User]:
-    return [read_user(row) for row in await db.fetch(USER + "ORDER BY u.username")]
+    return [_user(row) for row in await db.fetch(_USER + "ORDER BY u.username")]
 
 
+@read
 async def user(db: Executor, user_id: str) -> User | None:
-    return _user_or_none(await db.fetchrow(USER + "WHERE u.id = $1", user_id))
+    return _user_or_none(await db.fetchrow(_USER + "WHERE u.id = $1", user_id))
 
 
+@read
 async def lock_user(connection: Connection, user_id: str) -> User | None:
     """Waits for a change of this user under way and holds off the next until commit."""
     return _user_or_none(
-        await connection.fetchrow(USER + "WHERE u.id = $1 FOR SHARE OF u", user_id)
+        await connection.fetchrow(_USER + "WHERE u.id = $1 FOR SHARE OF u", user_id)
     )
 
 
+@read
 async def user_named(db: Executor, username: str) -> User | None:
-    return _user_or_none(await db.fetchrow(USER + "WHERE u.username = $1", username))
+    return _user_or_none(await db.fetchrow(_USER + "WHERE u.username = $1", username))
 
 
+@write
 async def add_user(
     db: Executor, user_id: str, username: str, now: int, *, operator: bool = False
 ) -> bool:
@@ -131,16 +109,19 @@ async def add_user(
     return done == "INSERT 0 1"
 
 
+@write
 async def reinstate_user(db: Executor, user_id: str, *, operator: bool) -> None:
     await db.execute(
         "UPDATE users SET revoked_at = NULL, operator = $2 WHERE id = $1", user_id, operator
     )
 
 
+@write
 async def set_password(db: Executor, user_id: str, password_hash: str) -> None:
     await db.execute("UPDATE users SET password_hash = $2 WHERE id = $1", user_id, password_hash)
 
 
+@write
 async def revoke_user(connection: Connection, user_id: str, now: int) -> None:
     """Nothing of the user opens anything afterwards, not even if the name is used again."""
     await connection.execute(
@@ -157,6 +138,7 @@ async def revoke_user(connection: Connection, user_id: str, now: int) -> None:
     )
 
 
+@read
 async def members(
     db: Executor, organization: str, *, after: str | None, limit: int
 ) -> list[Member]:
@@ -174,6 +156,7 @@ async def members(
     return [Member(row["username"], Role(row["role"]), row["created_at"]) for row in rows]
 
 
+@read
 async def other_admins(connection: Connection, organization: str, user_id: str) -> int:
     count: int = await connection.fetchval(
         "SELECT count(*) FROM memberships "
@@ -184,6 +167,7 @@ async def other_admins(connection: Connection, organization: str, user_id: str) 
     return count
 
 
+@write
 async def put_member(db: Executor, organization: str, user_id: str, role: Role, now: int) -> Member:
     row = await db.fetchrow(
         """
@@ -204,12 +188,14 @@ async def put_member(db: Executor, organization: str, user_id: str, role: Role, 
     return Member(row["username"], Role(row["role"]), row["created_at"])
 
 
+@write
 async def remove_member(db: Executor, organization: str, user_id: str) -> None:
     await db.execute(
         "DELETE FROM memberships WHERE organization = $1 AND user_id = $2", organization, user_id
     )
 
 
+@write
 async def remove_all_members(db: Executor, organization: str) -> None:
     await db.execute("DELETE FROM memberships WHERE organization = $1", organization)
 
@@ -217,6 +203,7 @@ async def remove_all_members(db: Executor, organization: str) -> None:
 # Tokens
 
 
+@write
 async def add_token(db: Executor, token: Token, digest: bytes) -> None:
     await db.execute(
         """
@@ -238,6 +225,7 @@ async def add_token(db: Executor, token: Token, digest: bytes) -> None:
     )
 
 
+@read
 async def token_with(db: Executor, digest: bytes, now: int) -> Token | None:
     """The live token of this digest, with what its maker holds now."""
     row = await db.fetchrow(
@@ -258,16 +246,19 @@ async def token_with(db: Executor, digest: bytes, now: int) -> Token | None:
     return _token(row, holds)
 
 
+@read
 async def token(db: Executor, token_id: str) -> Token | None:
     row = await db.fetchrow("SELECT * FROM tokens WHERE id = $1", token_id)
     return None if row is None else _token(row)
 
 
+@read
 async def knows_digest(db: Executor, digest: bytes) -> bool:
     """Revoked and expired ones count: they were known once."""
     return bool(await db.fetchval("SELECT EXISTS (SELECT FROM tokens WHERE digest = $1)", digest))
 
 
+@read
 async def tokens(
     db: Executor, organization: str | None, *, before: tuple[int, str] | None, limit: int | None
 ) -> list[Token]:
@@ -288,6 +279,7 @@ async def tokens(
     return [_token(row) for row in rows]
 
 
+@write
 async def revoke_token(db: Executor, token_id: str, now: int) -> None:
     """Also revokes what this token made, and what those made."""
     await db.execute(
@@ -303,6 +295,7 @@ async def revoke_token(db: Executor, token_id: str, now: int) -> None:
     )
 
 
+@write
 async def revoke_all_tokens(db: Executor, organization: str, now: int) -> None:
     await db.execute(
         "UPDATE tokens SET revoked_at = $2 WHERE organization = $1 AND revoked_at IS NULL",
@@ -311,9 +304,58 @@ async def revoke_all_tokens(db: Executor, organization: str, now: int) -> None:
     )
 
 
+# Sessions
+
+
+@read
+async def session_user(db: Executor, digest: bytes, now: int) -> tuple[User, int] | None:
+    """Whose session this is, and when it was last seen."""
+    row = await db.fetchrow(
+        _USER.replace("SELECT u.*", "SELECT u.*, s.seen_at")
+        + "JOIN sessions s ON s.user_id = u.id "
+        "WHERE s.digest = $1 AND s.expires_at > $2 AND u.revoked_at IS NULL",
+        digest,
+        now,
+    )
+    return None if row is None else (_user(row), row["seen_at"])
+
+
+@write
+async def touch_session(db: Executor, digest: bytes, now: int, expires_at: int) -> None:
+    await db.execute(
+        "UPDATE sessions SET seen_at = $2, expires_at = $3 WHERE digest = $1 AND seen_at < $2",
+        digest,
+        now,
+        expires_at,
+    )
+
+
+@write
+async def add_session(db: Executor, digest: bytes, user_id: str, now: int, expires_at: int) -> None:
+    await db.execute(
+        "INSERT INTO sessions (digest, user_id, created_at, seen_at, expires_at) "
+        "VALUES ($1, $2, $3, $3, $4)",
+        digest,
+        user_id,
+        now,
+        expires_at,
+    )
+
+
+@write
+async def end_session(db: Executor, digest: bytes) -> None:
+    await db.execute("DELETE FROM sessions WHERE digest = $1", digest)
+
+
+@write
+async def end_sessions_of(db: Executor, user_id: str) -> None:
+    await db.execute("DELETE FROM sessions WHERE user_id = $1", user_id)
+
+
 # The instance
 
 
+@write
 async def keep_first(db: Executor, key: str, value: str) -> str:
     """Stores the value unless there is one; returns the one that stays."""
     await db.execute(
@@ -324,10 +366,10 @@ async def keep_first(db: Executor, key: str, value: str) -> str:
 
 
 def _user_or_none(row: Record | None) -> User | None:
-    return None if row is None else read_user(row)
+    return None if row is None else _user(row)
 
 
-def read_user(row: Record) -> User:
+def _user(row: Record) -> User:
     roles: dict[str, Any] = row["roles"]
     return User(
         row["id"],

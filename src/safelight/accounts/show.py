@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from safelight.accounts.access import Caller
-from safelight.accounts.repo import Member, Token
+from safelight.accounts.access import Caller, Member, Token
 from safelight.infra.injected import iso
 
 

@@ -8,14 +8,22 @@ survives its revocation.
 from dataclasses import dataclass
 
 from safelight.accounts import repo
-from safelight.accounts.access import Caller, Grant, Role, authorize_grant
-from safelight.accounts.changes import COMMAND_LINE, Changes
-from safelight.accounts.credentials import digest
-from safelight.accounts.repo import Token
+from safelight.accounts.access import (
+    COMMAND_LINE,
+    Caller,
+    Grant,
+    Role,
+    Token,
+    as_actor,
+    authorize_grant,
+    digest,
+)
+from safelight.accounts.members import hold_organization
 from safelight.errors import Forbidden, InvalidRequest, NotFound
+from safelight.infra.activity import Units
 from safelight.infra.db import Connection
-from safelight.infra.failpoints import reach
-from safelight.infra.injected import TOKEN_PREFIX
+from safelight.infra.history import Line
+from safelight.infra.injected import TOKEN_PREFIX, Ids
 
 MOST_NAME_CHARACTERS = 100
 
@@ -26,7 +34,8 @@ class UnknownToken(NotFound):
 
 @dataclass(frozen=True)
 class Tokens:
-    changes: Changes
+    units: Units
+    ids: Ids
 
     async def make(
         self,
@@ -40,41 +49,42 @@ class Tokens:
         """Returns the secret beside the record; it can never be read again."""
         if maker is not None:
             authorize_grant(maker, organization, asked)
-        now, ids = self.changes.clock.now_ms(), self.changes.ids
-        _check(asked, name, expires_at, now)
-        token_id, secret = ids.short("tok"), TOKEN_PREFIX + ids.secret()
-        about = {"subject": f"token:{token_id}", "kind": "token_made", "name": name}
-        async with self.changes.to(organization, actor=maker, **about, role=asked.role) as change:
-            user_id, parent = await _behind(change, maker)
+        _check(asked, name, expires_at, self.units.clock.now_ms())
+        token_id, secret = self.ids.short("tok"), TOKEN_PREFIX + self.ids.secret()
+        async with self.units.open(organization) as unit:
+            await hold_organization(unit)
+            user_id, parent = await _behind(unit.connection, maker)
             token = Token(
                 id=token_id,
                 organization=organization,
                 name=name,
                 grant=asked,
                 created_by=maker.name if maker else COMMAND_LINE,
-                created_at=now,
+                created_at=unit.now,
                 expires_at=_earlier(expires_at, parent.expires_at if parent else None),
                 revoked_at=None,
                 maker_user=user_id,
                 maker_token=parent.id if parent else None,
             )
-            await reach("accounts.add_token")
-            await repo.add_token(change, token, digest(secret))
+            await repo.add_token(unit.connection, token, digest(secret))
+            data = {"name": name, "role": asked.role, "actor": as_actor(maker)}
+            unit.tell(Line(f"token:{token_id}", "token_made", data))
         return token, secret
 
     async def revoke(
         self, token_id: str, *, organization: str | None, actor: Caller | None
     ) -> None:
         """Again does nothing. `organization` None: whichever it belongs to."""
-        token = await repo.token(self.changes.db, token_id)
+        token = await repo.token(self.units.db, token_id)
         if token is None or organization not in {None, token.organization}:
             raise UnknownToken
         if token.revoked_at is not None:
             return
-        about = {"subject": f"token:{token_id}", "kind": "token_revoked", "name": token.name}
-        async with self.changes.to(token.organization, actor=actor, **about) as change:
-            await reach("accounts.revoke_token")
-            await repo.revoke_token(change, token_id, self.changes.clock.now_ms())
+        async with self.units.open(token.organization) as unit:
+            await hold_organization(unit)
+            await repo.revoke_token(unit.connection, token_id, unit.now)
+            data = {"name": token.name, "actor": as_actor(actor)}
+            unit.tell(Line(f"token:{token_id}", "token_revoked", data))
 
 
 async def _behind(connection: Connection, maker: Caller | None) -> tuple[str | None, Token | None]:

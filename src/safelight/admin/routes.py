@@ -1,21 +1,39 @@
-"""What the person who runs this looks at: health, readiness, metrics, the API's description."""
+"""What the person who runs this looks at: health, readiness, metrics, the API's description, queues
+and dead letters (the instance's for operators, an organization's own for its admins)."""
 
 from collections.abc import Awaitable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from safelight.accounts.access import Caller
 from safelight.accounts.describe import describe
-from safelight.accounts.guard import guarded_routes, metrics_reader, open_to_everyone, signed_in
-from safelight.admin.engine import Engine
-from safelight.http.registry import provided
-from safelight.infra.db import AWAY, Database
+from safelight.accounts.guard import (
+    AsAdmin,
+    AsAnyone,
+    AsOperator,
+    guarded_routes,
+    metrics_reader,
+    open_to_everyone,
+)
+from safelight.admin.services import Engine
+from safelight.http.frame import ClockDep, DatabaseDep, QueueDep, provided
+from safelight.http.paging import Cursors, CursorsDep, PageRequest, page
+from safelight.infra.db import AWAY
+from safelight.infra.injected import iso
 from safelight.infra.metrics import Metrics
+from safelight.infra.queue.jobs import DeadLetter
+from safelight.infra.queue.queue import Queue
 from safelight.objects.store import ObjectStore
+from safelight.submissions.recovery.decide import Tempo
+from safelight.submissions.recovery.recover import stuck, timeouts
 
 router = APIRouter(tags=["operator"])
+
+KindFilter = Annotated[str | None, Query(max_length=100, description="Only of this job kind.")]
+Everything = Annotated[
+    str | None, Query(alias="organizationId", max_length=64, description="Only this one's.")
+]
 
 
 @router.get("/healthz", dependencies=[open_to_everyone], summary="The process is up")
@@ -25,12 +43,12 @@ async def healthz() -> dict[str, str]:
 
 @router.get("/readyz", dependencies=[open_to_everyone], summary="It can do its work")
 async def readyz(
-    db: Annotated[Database, provided(Database)],
+    db: DatabaseDep,
     store: Annotated[ObjectStore, provided(ObjectStore)],
     engine: Annotated[Engine, provided(Engine)],
 ) -> Response:
     checks = {
-        "database": await _answers(db.fetchval("SELECT true")),
+        "database": await _answers(db.check()),
         "objectStore": await _answers(store.check()),
         "engine": engine.healthy,
     }
@@ -45,9 +63,101 @@ async def metrics(found: Annotated[Metrics, provided(Metrics)]) -> Response:
 
 
 @router.get("/api/openapi.json", summary="This description", include_in_schema=False)
-async def openapi(request: Request, caller: Annotated[Caller, signed_in()]) -> dict[str, Any]:
+async def openapi(request: Request, caller: AsAnyone) -> dict[str, Any]:
     del caller  # any signed-in caller may read it
     return describe(request.app.openapi(), guarded_routes(request.app))
+
+
+@router.get("/api/v1/admin/queue/metrics", summary="What the queues did, hour by hour")
+async def queue_metrics(caller: AsOperator, queue: QueueDep, clock: ClockDep) -> dict[str, Any]:
+    del caller
+    hours = [
+        {
+            "hour": iso(row.hour),
+            "processed": row.processed,
+            "failed": row.failed,
+            "retried": row.retried,
+        }
+        for row in await queue.throughput()
+    ]
+    return {
+        "throughput": {"recentHours": hours},
+        "timeouts": await timeouts(queue.db, clock.now_ms()),
+    }
+
+
+@router.get("/api/v1/admin/queue/status", summary="What waits, runs and is stuck now")
+async def queue_status(
+    caller: AsOperator, queue: QueueDep, clock: ClockDep, tempo: Annotated[Tempo, provided(Tempo)]
+) -> dict[str, Any]:
+    del caller
+    queues = [
+        {
+            "name": row.name,
+            "queued": row.queued,
+            "running": row.running,
+            "delayed": row.delayed,
+            "deadLetters": row.dead_letters,
+            "oldestSeconds": row.oldest_seconds,
+        }
+        for row in await queue.status()
+    ]
+    found = await stuck(queue.db, clock.now_ms(), tempo)
+    return {"queues": queues, "stuck": [row.to_json() for row in found]}
+
+
+@router.get("/api/v1/admin/dead-letters", summary="Everybody's dead letters, latest first")
+async def all_dead_letters(
+    caller: AsOperator,
+    queue: QueueDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
+    kind: KindFilter = None,
+    organization: Everything = None,
+) -> dict[str, Any]:
+    del caller
+    return await _listed(queue, cursors, wanted, organization, kind)
+
+
+@router.post("/api/v1/admin/dead-letters/{job_id}/redrive", status_code=202)
+async def redrive_any(job_id: int, caller: AsOperator, queue: QueueDep) -> Response:
+    """Runs a dead job again, at once and with a full budget."""
+    await queue.dead_letters.redrive(job_id, actor=caller.as_actor())
+    return JSONResponse({"id": job_id}, 202)
+
+
+@router.post("/api/v1/admin/dead-letters/{job_id}/discard")
+async def discard_any(job_id: int, caller: AsOperator, queue: QueueDep) -> dict[str, Any]:
+    """Gives a dead job up for good."""
+    await queue.dead_letters.discard(job_id, actor=caller.as_actor())
+    return {"id": job_id}
+
+
+@router.get("/api/organizations/{org}/dead-letters", summary="This organization's dead letters")
+async def own_dead_letters(
+    access: AsAdmin,
+    queue: QueueDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
+    kind: KindFilter = None,
+) -> dict[str, Any]:
+    return await _listed(queue, cursors, wanted, access.organization, kind)
+
+
+@router.post("/api/organizations/{org}/dead-letters/{job_id}/redrive", status_code=202)
+async def redrive_own(job_id: int, access: AsAdmin, queue: QueueDep) -> Response:
+    """Runs a dead job again, at once and with a full budget."""
+    actor = access.caller.as_actor()
+    await queue.dead_letters.redrive(job_id, organization=access.organization, actor=actor)
+    return JSONResponse({"id": job_id}, 202)
+
+
+@router.post("/api/organizations/{org}/dead-letters/{job_id}/discard")
+async def discard_own(job_id: int, access: AsAdmin, queue: QueueDep) -> dict[str, Any]:
+    """Gives a dead job up for good."""
+    actor = access.caller.as_actor()
+    await queue.dead_letters.discard(job_id, organization=access.organization, actor=actor)
+    return {"id": job_id}
 
 
 async def _answers(question: Awaitable[Any]) -> bool:
@@ -56,3 +166,37 @@ async def _answers(question: Awaitable[Any]) -> bool:
     except AWAY:
         return False
     return True
+
+
+async def _listed(
+    queue: Queue,
+    cursors: Cursors,
+    wanted: tuple[int, str | None],
+    organization: str | None,
+    kind: str | None,
+) -> dict[str, Any]:
+    limit, cursor = wanted
+    purpose = f"dead-letters:{organization}"
+    before = cursors.read(purpose, cursor)
+    rows = await queue.dead_letters.page(
+        organization=organization,
+        kind=kind,
+        before=(before[0], before[1]) if before else None,
+        limit=limit,
+    )
+    return page(rows, limit, show_dead_letter, lambda row: cursors.make(purpose, row.cursor))
+
+
+def show_dead_letter(letter: DeadLetter) -> dict[str, Any]:
+    kind, _, name = (letter.subject or "").partition(":")
+    return {
+        "id": letter.id,
+        "kind": letter.kind,
+        "organizationId": letter.organization,
+        "subject": {"type": kind, "id": name} if letter.subject else None,
+        "error": letter.error,
+        "attempts": letter.attempts,
+        "firstAt": iso(letter.first_at),
+        "diedAt": iso(letter.died_at),
+        "payload": letter.payload,
+    }

@@ -2,39 +2,41 @@
 
 from dataclasses import dataclass
 
-from safelight.approvals.lifecycle import Status
+from safelight.approvals.lifecycle import ApprovalStatus
 
 EXPIRED = "expired"
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
-    """It is decided now. `expired`: by its time limit, whatever was wanted."""
+class DecideNow:
+    """`expired`: by its time limit, whatever was wanted."""
 
-    status: Status
+    status: ApprovalStatus
     expired: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """It was decided the same way before; nothing changes."""
+    """It was decided the same way before, or is not due to expire; nothing changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """It was decided the other way, or is not due to expire."""
+    """It was decided the other way."""
 
 
-def decide(status: Status, expires_at: int, wanted: Status, now: int) -> Settle | Keep | Refuse:
+def decide(
+    status: ApprovalStatus, expires_at: int, wanted: ApprovalStatus, now: int
+) -> DecideNow | Keep | Refuse:
     if status is wanted:
         return Keep()
-    if status is not Status.PENDING:
+    if status is not ApprovalStatus.PENDING:
         return Refuse()
     if now >= expires_at:
-        return Settle(Status.REJECTED, expired=True)
-    return Settle(wanted)
+        return DecideNow(ApprovalStatus.REJECTED, expired=True)
+    return DecideNow(wanted)
 
 
-def decide_expiry(status: Status, expires_at: int, now: int) -> Settle | Keep:
-    due = status is Status.PENDING and now >= expires_at
-    return Settle(Status.REJECTED, expired=True) if due else Keep()
+def decide_expiry(status: ApprovalStatus, expires_at: int, now: int) -> DecideNow | Keep:
+    due = status is ApprovalStatus.PENDING and now >= expires_at
+    return DecideNow(ApprovalStatus.REJECTED, expired=True) if due else Keep()

@@ -1,8 +1,9 @@
-"""The states of an approval and the only moves between them."""
+"""The states of an approval, the only moves between them, and the approval itself. Pure."""
 
-from enum import StrEnum
+from dataclasses import dataclass
+from typing import Final
 
-from safelight.errors import SafelightError
+from safelight.infra.states import Machine, Phase, State
 
 # What the world is told, and the fields of each message.
 MESSAGES = {
@@ -12,27 +13,44 @@ MESSAGES = {
 }
 
 
-class Status(StrEnum):
-    PENDING = "pending"
-    APPROVED = "approved"
-    REJECTED = "rejected"  # by a person, or because its time ran out
+class ApprovalStatus(State):
+    PENDING = "pending", "Waiting", "person", "accent", Phase.WAITING
+    APPROVED = "approved", "Approved", "check", "good", Phase.OVER
+    REJECTED = "rejected", "Rejected", "cross", "problem", Phase.OVER  # or its time ran out
 
 
-TRANSITIONS: dict[Status, tuple[Status, ...]] = {
-    Status.PENDING: (Status.APPROVED, Status.REJECTED),
-    Status.APPROVED: (),
-    Status.REJECTED: (),
-}
+MACHINE: Final = Machine(
+    "An approval",
+    {
+        ApprovalStatus.PENDING: (ApprovalStatus.APPROVED, ApprovalStatus.REJECTED),
+        ApprovalStatus.APPROVED: (),
+        ApprovalStatus.REJECTED: (),
+    },
+)
 
 
-class IllegalTransition(SafelightError):
-    """An approval cannot make that move."""
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What an approval is about."""
 
-    code = "ILLEGAL_TRANSITION"
+    type: str
+    id: str
+
+    def __str__(self) -> str:
+        return f"{self.type}:{self.id}"
 
 
-def check(before: Status, after: Status) -> None:
-    allowed = TRANSITIONS[before]
-    if after not in allowed:
-        names = ", ".join(allowed) or "none: it is final"
-        raise IllegalTransition(f"An approval cannot go {before} → {after}. Allowed: {names}.")
+@dataclass(frozen=True, slots=True)
+class Approval:
+    id: str
+    organization: str
+    status: ApprovalStatus
+    title: str
+    description: str
+    subject: Subject | None
+    requested_by: str
+    created_at: int
+    expires_at: int
+    decided_by: str | None = None
+    decided_at: int | None = None
+    reason: str | None = None

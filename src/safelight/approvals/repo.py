@@ -1,38 +1,12 @@
 """The approvals table."""
 
-from dataclasses import dataclass
-
 import asyncpg
 
-from safelight.approvals.lifecycle import Status
-from safelight.infra.db import Connection, Database
+from safelight.approvals.lifecycle import Approval, ApprovalStatus, Subject
+from safelight.infra.db import Connection, Database, read, write
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
-    type: str
-    id: str
-
-    def __str__(self) -> str:
-        return f"{self.type}:{self.id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Approval:
-    id: str
-    organization: str
-    status: Status
-    title: str
-    description: str
-    subject: Subject | None
-    requested_by: str
-    created_at: int
-    expires_at: int
-    decided_by: str | None = None
-    decided_at: int | None = None
-    reason: str | None = None
-
-
+@write
 async def add(connection: Connection, approval: Approval) -> None:
     subject = approval.subject
     await connection.execute(
@@ -52,6 +26,7 @@ async def add(connection: Connection, approval: Approval) -> None:
     )
 
 
+@read
 async def find(db: Database | Connection, organization: str, approval_id: str) -> Approval | None:
     row = await db.fetchrow(
         "SELECT * FROM approvals WHERE id = $1 AND organization = $2", approval_id, organization
@@ -59,12 +34,14 @@ async def find(db: Database | Connection, organization: str, approval_id: str) -
     return None if row is None else _approval(row)
 
 
+@read
 async def lock(connection: Connection, approval_id: str) -> Approval | None:
     row = await connection.fetchrow("SELECT * FROM approvals WHERE id = $1 FOR UPDATE", approval_id)
     return None if row is None else _approval(row)
 
 
-async def settle(connection: Connection, approval: Approval) -> None:
+@write
+async def write_decision(connection: Connection, approval: Approval) -> None:
     await connection.execute(
         "UPDATE approvals SET status = $2, decided_by = $3, decided_at = $4, reason = $5 "
         "WHERE id = $1",
@@ -76,10 +53,11 @@ async def settle(connection: Connection, approval: Approval) -> None:
     )
 
 
+@read
 async def page(
     db: Database,
     organization: str,
-    status: Status | None,
+    status: ApprovalStatus | None,
     before: tuple[int, str] | None,
     limit: int,
 ) -> list[Approval]:
@@ -99,10 +77,11 @@ async def page(
     return [_approval(row) for row in rows]
 
 
+@read
 async def due(db: Database, now: int, limit: int) -> list[Approval]:
     """Pending ones whose time has run out, longest overdue first."""
     rows = await db.fetch(
-        "SELECT * FROM approvals WHERE status = 'pending' AND expires_at <= $1 "
+        f"SELECT * FROM approvals WHERE status = '{ApprovalStatus.PENDING}' AND expires_at <= $1 "
         "ORDER BY expires_at LIMIT $2",
         now,
         limit,
@@ -114,4 +93,4 @@ def _approval(row: asyncpg.Record) -> Approval:
     values = dict(row)
     kind, subject_id = values.pop("subject_type"), values.pop("subject_id")
     subject = Subject(kind, subject_id) if kind else None
-    return Approval(**{**values, "status": Status(values["status"]), "subject": subject})
+    return Approval(**{**values, "status": ApprovalStatus(values["status"]), "subject": subject})

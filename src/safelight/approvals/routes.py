@@ -5,25 +5,18 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import AsApprover, AsMember, AsViewer
 from safelight.approvals import repo
-from safelight.approvals.lifecycle import Status
-from safelight.approvals.repo import Approval
+from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals, Question, UnknownApproval
 from safelight.errors import InvalidRequest
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
-from safelight.infra.db import Database
+from safelight.http.frame import DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra.injected import iso
 
 router = APIRouter(tags=["approvals"], prefix="/api/organizations/{org}/approvals")
 
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Member = Annotated[Access, allow(Role.MEMBER)]
-Approver = Annotated[Access, allow(Role.APPROVER)]
-Workflow = Annotated[Approvals, provided(Approvals)]
-Db = Annotated[Database, provided(Database)]
+ApprovalsDep = Annotated[Approvals, provided(Approvals)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True)]
 
 
@@ -41,16 +34,18 @@ class ReasonBody(_Body):
 
 
 @router.post("", status_code=201, summary="Ask for approval")
-async def request_approval(body: RequestBody, access: Member, workflow: Workflow) -> dict[str, Any]:
+async def request_approval(
+    body: RequestBody, access: AsMember, workflow: ApprovalsDep
+) -> dict[str, Any]:
     asked = Question(access.organization, body.title, body.description, access.caller.as_actor())
     return show(await workflow.request_approval(asked))
 
 
 @router.get("", summary="Requests for approval, newest first")
 async def list_approval_requests(
-    access: Viewer,
-    db: Db,
-    cursors: Annotated[Cursors, provided(Cursors)],
+    access: AsViewer,
+    db: DatabaseDep,
+    cursors: CursorsDep,
     wanted: PageRequest,
     status: Annotated[
         Literal["pending", "approved", "rejected", "all"], Query(description="Only such.")
@@ -62,7 +57,7 @@ async def list_approval_requests(
     rows = await repo.page(
         db,
         access.organization,
-        None if status == "all" else Status(status),
+        None if status == "all" else ApprovalStatus(status),
         (before[0], before[1]) if before else None,
         limit,
     )
@@ -70,7 +65,7 @@ async def list_approval_requests(
 
 
 @router.get("/{approval_id}", summary="One request")
-async def approval_request(approval_id: str, access: Viewer, db: Db) -> dict[str, Any]:
+async def approval_request(approval_id: str, access: AsViewer, db: DatabaseDep) -> dict[str, Any]:
     found = await repo.find(db, access.organization, approval_id)
     if found is None:
         raise UnknownApproval
@@ -79,7 +74,7 @@ async def approval_request(approval_id: str, access: Viewer, db: Db) -> dict[str
 
 @router.post("/{approval_id}/approve", summary="Approve")
 async def approve_request(
-    approval_id: str, access: Approver, workflow: Workflow, body: ReasonBody | None = None
+    approval_id: str, access: AsApprover, workflow: ApprovalsDep, body: ReasonBody | None = None
 ) -> dict[str, Any]:
     """Again changes nothing. A request that was rejected, or expired, is `ALREADY_DECIDED`."""
     reason = body.reason if body else None
@@ -92,7 +87,7 @@ async def approve_request(
 
 @router.post("/{approval_id}/reject", summary="Reject, with a reason")
 async def reject_request(
-    approval_id: str, access: Approver, workflow: Workflow, body: ReasonBody | None = None
+    approval_id: str, access: AsApprover, workflow: ApprovalsDep, body: ReasonBody | None = None
 ) -> dict[str, Any]:
     """Again changes nothing. A request that was approved is `ALREADY_DECIDED`."""
     if body is None or not body.reason:

@@ -3,29 +3,24 @@
 Guarantees
 - An approval is decided once. Under its row's lock the first decision counts; the same one again
   changes nothing, the other is `AlreadyDecided`, however close together they come.
-- Whoever it is about learns of the decision in the same transaction (`Concern`), so neither exists
+- Whoever it is about learns of the decision in the same unit of work (`Concern`), so neither exists
   without the other. Locks are taken in one order: the subject's row, then the approval's.
 - A pending one outlives restarts and expires to rejected, at the latest a minute after its time;
   a decision that comes after its time finds it expired.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, assert_never
 
 from safelight.approvals import repo
-from safelight.approvals.decide import EXPIRED, Keep, Refuse, Settle, decide, decide_expiry
-from safelight.approvals.lifecycle import Status, check
-from safelight.approvals.repo import Approval, Subject
+from safelight.approvals.decide import EXPIRED, DecideNow, Keep, Refuse, decide, decide_expiry
+from safelight.approvals.lifecycle import MACHINE, Approval, ApprovalStatus, Subject
 from safelight.errors import Conflict, NotFound
-from safelight.infra import activity
-from safelight.infra.bus import Bus
-from safelight.infra.db import Connection, Database
-from safelight.infra.failpoints import reach
-from safelight.infra.history import Line
-from safelight.infra.injected import Clock, Ids
+from safelight.infra.activity import Unit, Units
+from safelight.infra.history import SYSTEM, Line
+from safelight.infra.injected import Ids
 
-SYSTEM = {"type": "system", "name": "safelight"}
 _BATCH = 100
 
 
@@ -41,14 +36,12 @@ class AlreadyDecided(Conflict):
 
 class Concern(Protocol):
     """What an approval can be about, by the type of its subject. Both are called inside the
-    deciding transaction and must be quick."""
+    deciding unit of work and must be quick."""
 
-    async def lock(self, connection: Connection, subject_id: str) -> None: ...
+    async def lock(self, unit: Unit, subject_id: str) -> None: ...
 
-    async def decided(
-        self, connection: Connection, approval: Approval, actor: dict[str, str]
-    ) -> Sequence[Line]:
-        """Acts upon it; returns history to be appended beside the decision's."""
+    async def on_decided(self, unit: Unit, approval: Approval, actor: dict[str, str]) -> None:
+        """Acts upon it, and tells that beside the decision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +55,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Approvals:
-    db: Database
-    bus: Bus
-    clock: Clock
+    units: Units
     ids: Ids
     expire_after_ms: int
     concerns: Mapping[str, Concern]
@@ -72,153 +63,149 @@ class Approvals:
     # Asking
 
     async def request_approval(self, question: Question) -> Approval:
-        async with self.db.transaction() as connection:
-            approval, told = await self.ask(connection, question)
-            await activity.append(connection, question.organization, approval.created_at, told)
-        self.bus.announce("activity", question.organization)
+        async with self.units.open(question.organization) as unit:
+            approval, told = await self.ask(unit, question)
+            unit.tell(told)
         return approval
 
-    async def ask(self, connection: Connection, question: Question) -> tuple[Approval, Line]:
-        """Inside the caller's transaction, which appends the entry as its last statement."""
-        now = self.clock.now_ms()
+    async def ask(self, unit: Unit, question: Question) -> tuple[Approval, Line]:
+        """The line is the caller's to tell, after its own."""
         approval = Approval(
             id=self.ids.short("apr"),
             organization=question.organization,
-            status=Status.PENDING,
+            status=ApprovalStatus.PENDING,
             title=question.title,
             description=question.description,
             subject=question.subject,
             requested_by=question.requested_by["name"],
-            created_at=now,
-            expires_at=now + self.expire_after_ms,
+            created_at=unit.now,
+            expires_at=unit.now + self.expire_after_ms,
         )
-        await reach("approvals.add")
-        await repo.add(connection, approval)
-        return approval, _entry(approval, "approval_requested", question.requested_by)
+        await repo.add(unit.connection, approval)
+        return approval, _line(approval, "approval_requested", question.requested_by)
 
     # Deciding
 
     async def approve_request(
         self, organization: str, approval_id: str, actor: dict[str, str], reason: str | None
     ) -> Approval:
-        return await self._decide(organization, approval_id, Status.APPROVED, actor, reason)
+        return await self._decide(organization, approval_id, ApprovalStatus.APPROVED, actor, reason)
 
     async def reject_request(
         self, organization: str, approval_id: str, actor: dict[str, str], reason: str
     ) -> Approval:
-        return await self._decide(organization, approval_id, Status.REJECTED, actor, reason)
+        return await self._decide(organization, approval_id, ApprovalStatus.REJECTED, actor, reason)
 
     async def expire_due(self) -> int:
         """Ends what nobody decided in time; how many."""
-        expired = 0
-        while due := await repo.due(self.db, self.clock.now_ms(), _BATCH):
+        expired, now = 0, self.units.clock.now_ms
+        while due := await repo.due(self.units.db, now(), _BATCH):
             for approval in due:
                 expired += await self._expire(approval)
         return expired
 
     async def call_off(
-        self, connection: Connection, approval_id: str, actor: dict[str, str], reason: str
-    ) -> list[Line]:
-        """The question is moot. Inside a transaction that has the subject's row locked already."""
-        approval = await repo.lock(connection, approval_id)
-        if approval is None or approval.status is not Status.PENDING:
-            return []
-        _, told = await self._settle(connection, approval, Status.REJECTED, actor, reason)
-        return [told]
+        self, unit: Unit, approval_id: str, actor: dict[str, str], reason: str
+    ) -> None:
+        """The question is moot. In a unit of work that has the subject's row locked already."""
+        approval = await repo.lock(unit.connection, approval_id)
+        if approval is not None and approval.status is ApprovalStatus.PENDING:
+            await _write_decision(unit, approval, ApprovalStatus.REJECTED, actor, reason)
 
     async def _decide(
         self,
         organization: str,
         approval_id: str,
-        wanted: Status,
+        wanted: ApprovalStatus,
         actor: dict[str, str],
         reason: str | None,
     ) -> Approval:
-        async with self.db.transaction() as connection:
-            approval = await self._locked(connection, organization, approval_id)
-            decision = decide(approval.status, approval.expires_at, wanted, self.clock.now_ms())
-            if isinstance(decision, Settle):
-                approval = await self._carry_out(connection, approval, decision, actor, reason)
-        if isinstance(decision, Settle):
-            self.bus.announce("activity", organization)
-        if isinstance(decision, Refuse) or approval.status is not wanted:
+        async with self.units.open(organization) as unit:
+            approval = await self._locked(unit, approval_id)
+            decision = decide(approval.status, approval.expires_at, wanted, unit.now)
+            match decision:
+                case DecideNow():
+                    approval = await self._carry_out(unit, approval, decision, actor, reason)
+                case Keep() | Refuse():
+                    pass
+                case _:
+                    assert_never(decision)
+        if approval.status is not wanted:
             raise AlreadyDecided(f"This request is {_in_words(approval)} already.")
         return approval
 
     async def _expire(self, due: Approval) -> bool:
-        async with self.db.transaction() as connection:
-            approval = await self._locked(connection, due.organization, due.id)
-            now = self.clock.now_ms()
-            decision = decide_expiry(approval.status, approval.expires_at, now)
-            if isinstance(decision, Keep):
-                return False
-            await self._carry_out(connection, approval, decision, SYSTEM, None)
-        self.bus.announce("activity", due.organization)
-        return True
+        async with self.units.open(due.organization) as unit:
+            approval = await self._locked(unit, due.id)
+            decision = decide_expiry(approval.status, approval.expires_at, unit.now)
+            match decision:
+                case DecideNow():
+                    await self._carry_out(unit, approval, decision, SYSTEM, None)
+                    return True
+                case Keep():
+                    return False
+                case _:
+                    assert_never(decision)
 
-    async def _locked(
-        self, connection: Connection, organization: str, approval_id: str
-    ) -> Approval:
-        found = await repo.find(connection, organization, approval_id)
+    async def _locked(self, unit: Unit, approval_id: str) -> Approval:
+        found = await repo.find(unit.connection, unit.organization, approval_id)
         if found is None:
             raise UnknownApproval
         if found.subject and (concern := self._concern(found)):
-            await concern.lock(connection, found.subject.id)
-        approval = await repo.lock(connection, approval_id)
+            await concern.lock(unit, found.subject.id)
+        approval = await repo.lock(unit.connection, approval_id)
         return approval or found
 
     async def _carry_out(
         self,
-        connection: Connection,
+        unit: Unit,
         approval: Approval,
-        decision: Settle,
+        decision: DecideNow,
         actor: dict[str, str],
         reason: str | None,
     ) -> Approval:
-        """The decision, what follows from it, and both their history."""
+        """The decision, and what follows from it."""
         if decision.expired:
             actor, reason = SYSTEM, EXPIRED
-        settled, told = await self._settle(connection, approval, decision.status, actor, reason)
-        concern = self._concern(settled)
-        follows = await concern.decided(connection, settled, actor) if concern else ()
-        now = settled.decided_at or 0
-        await activity.append(connection, settled.organization, now, told, *follows)
-        return settled
-
-    async def _settle(
-        self,
-        connection: Connection,
-        approval: Approval,
-        status: Status,
-        actor: dict[str, str],
-        reason: str | None,
-    ) -> tuple[Approval, Line]:
-        check(approval.status, status)
-        settled = replace(
-            approval,
-            status=status,
-            decided_by=None if actor == SYSTEM else actor["name"],
-            decided_at=self.clock.now_ms(),
-            reason=reason,
-        )
-        await reach("approvals.settle")
-        await repo.settle(connection, settled)
-        return settled, _entry(settled, f"approval_{status}", actor)
+        decided = await _write_decision(unit, approval, decision.status, actor, reason)
+        if concern := self._concern(decided):
+            await concern.on_decided(unit, decided, actor)
+        return decided
 
     def _concern(self, approval: Approval) -> Concern | None:
         return self.concerns.get(approval.subject.type) if approval.subject else None
 
 
-def _entry(approval: Approval, kind: str, actor: dict[str, str]) -> Line:
+async def _write_decision(
+    unit: Unit,
+    approval: Approval,
+    status: ApprovalStatus,
+    actor: dict[str, str],
+    reason: str | None,
+) -> Approval:
+    MACHINE.check(approval.status, status)
+    decided = replace(
+        approval,
+        status=status,
+        decided_by=None if actor == SYSTEM else actor["name"],
+        decided_at=unit.now,
+        reason=reason,
+    )
+    await repo.write_decision(unit.connection, decided)
+    unit.tell(_line(decided, f"approval_{status}", actor))
+    return decided
+
+
+def _line(approval: Approval, kind: str, actor: dict[str, str]) -> Line:
     data: dict[str, Any] = {
         "id": approval.id,
         "title": approval.title,
         "status": approval.status,
         "actor": actor,
     }
-    if approval.status is not Status.PENDING:
+    if approval.status is not ApprovalStatus.PENDING:
         data |= {
-            "from": Status.PENDING,
+            "from": ApprovalStatus.PENDING,
             "to": approval.status,
             "decidedBy": approval.decided_by,
             "reason": approval.reason,

@@ -2,27 +2,13 @@
 
 `classify` raises nothing but `Undecodable` (the image is at fault: asking again is pointless) and
 `ModelError` (the model is: asking again may help). A `ModelError` says when: `retry_after` seconds
-at least, if known; `final_today` if the day's allowance is spent, so that only `retry_after` can
-help; `permanent` if nothing can until somebody changes a setting.
+at least, if known; `permanent` if nothing can help until somebody changes a setting.
 """
 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from safelight.errors import SafelightError
-
-# What the world is told, and the fields of each message.
-MESSAGES = {
-    "classification_updated": (
-        "name",
-        "idempotencyKey",
-        "classificationLabel",
-        "classificationScore",
-        "classifiedAt",
-        "classificationModel",
-    ),
-    "classification_error": ("name", "idempotencyKey", "error", "final"),
-}
 
 
 class Undecodable(SafelightError):
@@ -43,18 +29,18 @@ class ModelError(SafelightError):
         message: str | None = None,
         *,
         retry_after: float | None = None,
-        final_today: bool = False,
         permanent: bool = False,
         **details: Any,
     ) -> None:
         super().__init__(message, **details)
         self.retry_after = retry_after
-        self.final_today = final_today
         self.permanent = permanent
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
+    """Thumbnail and embedding are there if they were asked for; not every model has the latter."""
+
     label: str
     score: float
     embedding: bytes | None = None
@@ -83,4 +69,6 @@ class Classifier(Protocol):
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
-    async def classify(self, data: bytes, *, thumbnail: bool = False) -> Prediction: ...
+    async def classify(
+        self, data: bytes, *, thumbnail: bool = False, embedding: bool = False
+    ) -> Prediction: ...

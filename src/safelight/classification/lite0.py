@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0: the default. Offline from the first minute, and gives an embedding too.
+"""EfficientNet-Lite0: the default. Offline from the first minute, and gives an embedding if asked.
 
 The graph lies in data/ without weights; those are in a package of their own, folded in at load.
 """
@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from safelight.classification.local import LocalClassifier, Predict
+from safelight.classification.network import LocalClassifier, Network, Predict, Recipe, Session
 from safelight.errors import ConfigurationError
 from safelight.infra.injected import Clock
 from safelight.settings import Settings
@@ -50,7 +50,6 @@ def _pinned_hash() -> str:
 def load(max_pixels: int) -> Predict:
     from PIL.Image import Resampling
 
-    from safelight.classification.network import Network, Recipe, Session
     from safelight.classification.preprocess import Decoder
     from safelight.classification.weights import fold, read_checkpoint
 
@@ -60,7 +59,6 @@ def load(max_pixels: int) -> Predict:
         side=SIDE,
         share=SHARE,
         resample=Resampling.BICUBIC,
-        tensor=lambda pixels: pixels[None],
         input="image",
         scores="logits",
         embedding="embedding",

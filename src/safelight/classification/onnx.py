@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from safelight.classification.declared import Declared, parse
 from safelight.classification.labels import CLASSES
-from safelight.classification.local import LocalClassifier, Predict
+from safelight.classification.network import LocalClassifier, Network, Predict, Recipe, Session
 from safelight.errors import ConfigurationError
 from safelight.infra.injected import Clock
 from safelight.settings import Settings
@@ -48,7 +48,6 @@ def hash_file(path: Path) -> str:
 def load(path: Path, declared: Declared, max_pixels: int) -> Predict:
     from PIL.Image import Resampling
 
-    from safelight.classification.network import Network, Recipe, Session
     from safelight.classification.preprocess import Decoder
 
     try:

@@ -9,34 +9,24 @@ An attempt that left no word has probably killed its worker. The next one has th
 the sandbox first; if that dies too, the image is to blame and nobody tries again.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from safelight.classification import repo
 from safelight.classification.base import Classifier, ModelError, Prediction, Undecodable
-from safelight.classification.repo import Marker, Result
+from safelight.classification.jobs import RunPayload
+from safelight.classification.lifecycle import Result, RunTarget
 from safelight.infra.activity import Unit, Units
-from safelight.infra.db import Connection
-from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
 from safelight.infra.injected import iso
-from safelight.infra.queue.jobs import Dead, Failure, Job, Retry, Verdict
-from safelight.library.search import words
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, Retry, Verdict
+from safelight.library import repo as library
 from safelight.objects.keys import object_key
 from safelight.objects.store import NoSuchObject, ObjectStore
 from safelight.sandbox.sandbox import Sandbox, TaskDied
 
 _REDRAWN_SIDE = 1024
 _LARGEST = 256 * 1024 * 1024  # the bytes are held in memory, for as many as run at once
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """The payload of `classification.run`."""
-
-    name: str
-    idempotencyKey: str  # noqa: N815 - payloads are JSON that people read
-    run: int
+_MOVED_ON = "the entry has moved on"
 
 
 class Superseded(Exception):
@@ -55,104 +45,103 @@ class Classification:
         self._units = units
         self._store = store
         self._classifier = classifier
-        self._clock = units.clock
         self._sandbox = sandbox
 
-    async def handle(self, job: Job[Running]) -> Verdict:
-        marker = _marker(job)
-        if not await repo.is_current(self._db, marker):
-            return await self._drop(job, marker, "the entry has moved on")
+    async def handle(self, job: Job[RunPayload]) -> Verdict:
+        target = _target(job)
+        if not await library.is_current(
+            self._db, target.organization, target.name, target.idempotency_key, target.run
+        ):
+            return await self._drop(job, target, _MOVED_ON)
         try:
-            prediction = await self._predict(marker, suspect=await self._is_suspect(job, marker))
+            prediction = await self._predict(target, suspect=await self._is_suspect(job, target))
         except (NoSuchObject, Superseded):
-            return await self._drop(job, marker, "the object is gone or has been replaced")
+            return await self._drop(job, target, "the object is gone or has been replaced")
         except Undecodable as error:
             return Dead(error)
         except ModelError as error:
-            return await self._failed(job, marker, error)
-        return await self._apply(job, marker, prediction)
+            return await self._failed(job, target, error)
+        return await self._apply(job, target, prediction)
 
-    async def _is_suspect(self, job: Job[Running], marker: Marker) -> bool:
+    async def on_dead(self, unit: Unit, job: Job[RunPayload], failure: Failure) -> None:
+        await _note(unit, _target(job), job.attempt, failure, final=True)
+
+    async def _is_suspect(self, job: Job[RunPayload], target: RunTarget) -> bool:
         if job.attempt == 1:
             return False
-        return await repo.recorded_attempts(self._db, marker) < job.attempt - 1
+        return await repo.recorded_attempts(self._db, target) < job.attempt - 1
 
-    async def _predict(self, marker: Marker, *, suspect: bool) -> Prediction:
-        if self._classifier.remote and (reply := await repo.saved_reply(self._db, marker)):
+    async def _predict(self, target: RunTarget, *, suspect: bool) -> Prediction:
+        if self._classifier.remote and (reply := await repo.saved_reply(self._db, target)):
             return Prediction(reply["label"], reply["score"])
-        data = await self._bytes(marker)
+        data = await self._bytes(target)
         if suspect and self._sandbox and not self._classifier.remote:
-            data = await self._redrawn(data)
+            data = await _redrawn(self._sandbox, data)
         await self._classifier.open()  # the first time loads the model, later ones do nothing
         prediction = await self._classifier.classify(data)
         if self._classifier.remote:
             reply = {"label": prediction.label, "score": prediction.score}
-            await reach("classification.save_reply")
-            await repo.save_reply(self._db, marker, reply)
+            await repo.save_reply(self._db, target, reply)
         return prediction
 
-    async def _redrawn(self, data: bytes) -> bytes:
-        assert self._sandbox is not None  # noqa: S101 - asked before
-        try:
-            return (await self._sandbox.render(data, max_side=_REDRAWN_SIDE)).data
-        except TaskDied as error:
-            raise Undecodable("The image cannot be decoded within its limits.") from error
-
-    async def _bytes(self, marker: Marker) -> bytes:
-        content = await self._store.get(object_key(marker.organization, marker.name))
+    async def _bytes(self, target: RunTarget) -> bytes:
+        content = await self._store.get(object_key(target.organization, target.name))
         held = content.info.metadata.get("idempotencyKey")
-        if held is not None and held != marker.idempotency_key:
+        if held is not None and held != target.idempotency_key:
             raise Superseded
         if content.info.size > _LARGEST:
             raise Undecodable("The file is too large to be classified.")
         return await content.read()
 
-    async def _apply(self, job: Job[Running], marker: Marker, found: Prediction) -> Verdict:
-        now = self._clock.now_ms()
-        model = _model_name(self._classifier)
-        result = Result(found.label, found.score, model, words(marker.name, found.label), now)
-        await reach("classification.apply")
-        told, dropped = _updated(marker, result), _dropped(marker, "the entry has moved on")
-        mine, _ = await repo.apply(self._db, marker, result, job, told, dropped)
-        self._units.announce(marker.organization)
-        return job.ended(mine)
+    async def _apply(
+        self, job: Job[RunPayload], target: RunTarget, prediction: Prediction
+    ) -> Verdict:
+        result = Result(prediction.label, prediction.score, _model_name(self._classifier))
+        async with self._units.open(target.organization) as unit:
+            await unit.hold(job)  # before the rows, as whoever stops a run does
+            taken = await repo.apply(unit, target, result)
+            unit.tell(_updated(target, result, unit.now) if taken else _dropped(target, _MOVED_ON))
+            unit.ends(job)
+        return Done(already=True)
 
-    async def _drop(self, job: Job[Running], marker: Marker, reason: str) -> Verdict:
-        entry = _dropped(marker, reason)
-        await reach("classification.drop")
-        mine = await repo.drop(self._db, marker, reason, self._clock.now_ms(), job, entry)
-        return job.ended(mine)
+    async def _drop(self, job: Job[RunPayload], target: RunTarget, reason: str) -> Verdict:
+        async with self._units.open(target.organization) as unit:
+            await unit.hold(job)
+            await repo.drop(unit, target, reason)
+            unit.tell(_dropped(target, reason))
+            unit.ends(job)
+        return Done(already=True)
 
-    async def _failed(self, job: Job[Running], marker: Marker, error: ModelError) -> Verdict:
+    async def _failed(self, job: Job[RunPayload], target: RunTarget, error: ModelError) -> Verdict:
         """The last attempt is told by `on_dead`, in the transaction that buries the job."""
         if error.permanent or job.last_attempt:
             return Dead(error)
-        failure = Failure.of(error)
-        async with self._units.open(marker.organization) as unit:
+        async with self._units.open(target.organization) as unit:
             await unit.hold(job)
-            told = await self._note(unit.connection, marker, job.attempt, failure, final=False)
-            unit.tell(*told)
+            await _note(unit, target, job.attempt, Failure.of(error), final=False)
         return Retry(error, error.retry_after)
 
-    async def on_dead(self, unit: Unit, job: Job[Running], failure: Failure) -> None:
-        told = await self._note(unit.connection, _marker(job), job.attempt, failure, final=True)
-        unit.tell(*told)
 
-    async def _note(
-        self, connection: Connection, marker: Marker, attempt: int, failure: Failure, *, final: bool
-    ) -> list[Line]:
-        error = failure.to_json()
-        now = self._clock.now_ms()
-        await reach("classification.fail")
-        wanted = await repo.note_failure(connection, marker, attempt, error, final=final, now=now)
-        kind = "classification_error" if wanted else "run_dropped"
-        data = {**_facts(marker), "attempt": attempt, "error": error, "final": final}
-        return [Line(f"upload:{marker.name}", kind, data)]
+async def _redrawn(sandbox: Sandbox, data: bytes) -> bytes:
+    try:
+        return (await sandbox.render(data, max_side=_REDRAWN_SIDE)).data
+    except TaskDied as error:
+        raise Undecodable("The image cannot be decoded within its limits.") from error
 
 
-def _marker(job: Job[Running]) -> Marker:
+async def _note(
+    unit: Unit, target: RunTarget, attempt: int, failure: Failure, *, final: bool
+) -> None:
+    error = failure.to_json()
+    wanted = await repo.note_failure(unit, target, attempt, error, final=final)
+    kind = "classification_error" if wanted else "run_dropped"
+    data = {**_facts(target), "attempt": attempt, "error": error, "final": final}
+    unit.tell(Line(f"upload:{target.name}", kind, data))
+
+
+def _target(job: Job[RunPayload]) -> RunTarget:
     payload = job.payload
-    return Marker(job.organization, payload.name, payload.idempotencyKey, payload.run)
+    return RunTarget(job.organization, payload.name, payload.idempotencyKey, payload.run)
 
 
 def _model_name(classifier: Classifier) -> str:
@@ -161,23 +150,20 @@ def _model_name(classifier: Classifier) -> str:
     return f"{classifier.model}@{version[:12]}" if version else classifier.model
 
 
-def _facts(marker: Marker) -> dict[str, Any]:
-    return {"name": marker.name, "idempotencyKey": marker.idempotency_key, "run": marker.run}
+def _facts(target: RunTarget) -> dict[str, Any]:
+    return {"name": target.name, "idempotencyKey": target.idempotency_key, "run": target.run}
 
 
-def _dropped(marker: Marker, reason: str) -> Line:
-    return Line(f"upload:{marker.name}", "run_dropped", {**_facts(marker), "reason": reason})
+def _dropped(target: RunTarget, reason: str) -> Line:
+    return Line(f"upload:{target.name}", "run_dropped", {**_facts(target), "reason": reason})
 
 
-def _updated(marker: Marker, result: Result) -> Line:
-    return Line(
-        f"upload:{marker.name}",
-        "classification_updated",
-        {
-            **_facts(marker),
-            "classificationLabel": result.label,
-            "classificationScore": result.score,
-            "classifiedAt": iso(result.at),
-            "classificationModel": result.model,
-        },
-    )
+def _updated(target: RunTarget, result: Result, now: int) -> Line:
+    data = {
+        **_facts(target),
+        "classificationLabel": result.label,
+        "classificationScore": result.score,
+        "classifiedAt": iso(now),
+        "classificationModel": result.model,
+    }
+    return Line(f"upload:{target.name}", "classification_updated", data)

@@ -17,14 +17,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from safelight.classification.preprocess import Array
+
 EPSILON: Final = 1e-3
 
 _MAGIC: Final = 0x1950A86A20F9469CFC6C
 _PROTOCOL: Final = 1001
 _BLOCK: Final = re.compile(r"_blocks\.(\d+)\._(expand|depthwise|project)_conv\.weight")
 _NORM_OF: Final = {"expand": "_bn0", "depthwise": "_bn1", "project": "_bn2"}
-
-Array = NDArray[np.float32]
 
 
 class UnknownWeights(ValueError):

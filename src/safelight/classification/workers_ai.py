@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from safelight.classification.base import ModelError, Prediction
-from safelight.classification.local import cores
+from safelight.classification.network import cores
 from safelight.classification.workers_ai_replies import read
 from safelight.infra.injected import Clock
 from safelight.settings import Settings
@@ -106,7 +106,11 @@ class WorkersAi:
             await client.aclose()
         await asyncio.to_thread(self._threads.shutdown)
 
-    async def classify(self, data: bytes, *, thumbnail: bool = False) -> Prediction:
+    async def classify(
+        self, data: bytes, *, thumbnail: bool = False, embedding: bool = False
+    ) -> Prediction:
+        """There is no embedding, asked for or not: the vendor's model gives none."""
+        del embedding
         if self._client is None:
             raise ModelError("The classifier is closed.")
         loop = asyncio.get_running_loop()

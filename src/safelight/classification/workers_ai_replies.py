@@ -47,7 +47,7 @@ def failure(status: int, answer: Any, hint: str | None, now_ms: int) -> ModelErr
     problem = f"Workers AI answered {status}" + (f" ({code})" if code else "")
     problem += f": {words}" if words else "."
     if code == ALLOWANCE_SPENT:
-        return ModelError(problem, retry_after=_until_tomorrow(now_ms), final_today=True)
+        return ModelError(problem, retry_after=_until_tomorrow(now_ms))
     if status == _TOO_MANY or code == NO_CAPACITY:
         return ModelError(problem, retry_after=_seconds(hint, now_ms) or _WAIT_SECONDS)
     if status in _TRANSIENT or status >= _SERVER_FAULT:

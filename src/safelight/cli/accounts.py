@@ -14,14 +14,16 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from safelight.accounts import repo
-from safelight.accounts.access import Grant, Role
-from safelight.accounts.changes import Changes
+from safelight.accounts.access import Grant, Role, Token, User
 from safelight.accounts.members import Members
 from safelight.accounts.show import show_token
 from safelight.accounts.tokens import Tokens
 from safelight.cli.output import show_rows
+from safelight.cli.serve import DataDir
 from safelight.errors import ConfigurationError
 from safelight.infra import logs
+from safelight.infra.activity import Units
+from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import RandomIds, SystemClock, iso
 from safelight.infra.postgres.server import attached
@@ -34,11 +36,12 @@ tokens = typer.Typer(help="API tokens: make, list, revoke.", no_args_is_help=Tru
 users = typer.Typer(help="People: let in, list, revoke.", no_args_is_help=True)
 organizations = typer.Typer(help="Organizations: make, list, close.", no_args_is_help=True)
 
-DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where everything is kept.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InOrganization = Annotated[str, typer.Option("--organization", help="In which organization.")]
 WithRole = Annotated[Role, typer.Option("--role", help="What they may do there.")]
-Operator = Annotated[bool, typer.Option("--operator", help="Also operator of the whole server.")]
+OperatorFlag = Annotated[
+    bool, typer.Option("--operator", help="Also operator of the whole server.")
+]
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"([1-9]\d{0,5})([mhdw])")
@@ -65,7 +68,7 @@ def create_token(
     role: WithRole,
     name: Annotated[str, typer.Option(help="What it is for.")] = "command line",
     expires: Annotated[str | None, typer.Option(help="Such as 30d, 12h or 2w.")] = None,
-    operator: Operator = False,
+    operator: OperatorFlag = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -92,7 +95,7 @@ def list_tokens(
 ) -> None:
     """List tokens, newest first. The tokens themselves are not stored."""
 
-    async def act(desk: Desk) -> list[repo.Token]:
+    async def act(desk: Desk) -> list[Token]:
         return await repo.tokens(desk.db, organization, before=None, limit=None)
 
     found = _run(data_dir, act)
@@ -112,7 +115,7 @@ def create_user(
     username: str,
     organization: InOrganization,
     role: WithRole,
-    operator: Operator = False,
+    operator: OperatorFlag = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
@@ -134,7 +137,7 @@ def create_user(
 def list_users(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List everybody who has, or had, an account."""
 
-    async def act(desk: Desk) -> list[repo.User]:
+    async def act(desk: Desk) -> list[User]:
         return await repo.users(desk.db)
 
     found = _run(data_dir, act)
@@ -185,7 +188,7 @@ def parse_duration(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
-def _show_user(user: repo.User, *, as_json: bool) -> dict[str, Any]:
+def _show_user(user: User, *, as_json: bool) -> dict[str, Any]:
     roles = ", ".join(f"{name} ({role})" for name, role in user.roles.items())
     return {
         "username": user.username,
@@ -226,7 +229,11 @@ async def _with_desk(settings: Settings, url: str, act: Callable[[Desk], Awaitab
             raise ConfigurationError(
                 "This database is still empty. Start `safelight serve` once, then try again."
             )
-        changes = Changes(db, clock, RandomIds())
-        return await act(Desk(settings, db, clock, Tokens(changes), Members(changes)))
+        ids, bus = RandomIds(), Bus(db, "command line")
+        units = Units(db, bus, clock)
+        try:
+            return await act(Desk(settings, db, clock, Tokens(units, ids), Members(units, ids)))
+        finally:
+            await bus.stop()
     finally:
         await db.close()

@@ -26,7 +26,6 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(worker)
-app.command()(worker)
 app.add_typer(accounts.tokens, name="tokens")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.organizations, name="organizations")

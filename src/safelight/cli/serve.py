@@ -17,8 +17,8 @@ from safelight.accounts.first_start import first_start
 from safelight.app import create_app
 from safelight.errors import ConfigurationError
 from safelight.infra import failpoints, logs
-from safelight.infra.db import Database
-from safelight.infra.injected import Clock, Ids
+from safelight.infra.activity import Units
+from safelight.infra.injected import Ids
 from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
@@ -72,9 +72,7 @@ async def _serve(
     try:
         here = _address(settings, listener)
         async with open_services(settings, url, worker=worker, address=lambda: here) as registry:
-            link = await first_start(
-                registry.get(Database), settings, registry.get(Clock), registry.get(Ids)
-            )
+            link = await first_start(registry.get(Units), settings, registry.get(Ids))
             config = uvicorn.Config(
                 create_app(registry),
                 http="httptools",

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import structlog
 
 from safelight.generations import repo
-from safelight.generations.decide import Change, fired
-from safelight.generations.kinds import Waking, Working
-from safelight.generations.lifecycle import Generation, Kind, Task, TaskStatus
+from safelight.generations.decide import GenerationChange, fired
+from safelight.generations.jobs import AlarmPayload, TaskPayload
+from safelight.generations.lifecycle import Generation, MediaKind, Task, TaskStatus
 from safelight.generations.orders import Orders
 from safelight.generations.owner import Owner
-from safelight.generations.providers.base import Outcome, Provider, Trouble
+from safelight.generations.providers.base import Provider, ProviderAnswer, ProviderTrouble
 from safelight.generations.providers.registry import Providers
 from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
@@ -29,7 +29,7 @@ class Alarm:
         owner: Owner,
         providers: Providers,
         orders: Orders,
-        timeouts: Mapping[Kind, float],
+        timeouts: Mapping[MediaKind, float],
         fetch_seconds: float,
     ) -> None:
         self._owner = owner
@@ -38,21 +38,20 @@ class Alarm:
         self._timeouts = timeouts
         self._fetch_seconds = fetch_seconds
 
-    async def handle(self, job: Job[Waking]) -> Verdict:
+    async def handle(self, job: Job[AlarmPayload]) -> Verdict:
         seen = await repo.find(self._owner.db, job.payload.generationId)
         if seen is None or seen.status.over:
             return Done()
         answers = await self._ask(seen) if seen.closes_at is None else {}
         grace = min(self._fetch_seconds, self._timeouts[seen.kind])
 
-        def fire(generation: Generation, now: int) -> Change:
+        def fire(generation: Generation, now: int) -> GenerationChange:
             return fired(generation, answers, now, int(grace * 1000))
 
-        await reach("generations.fire")
-        change = await self._owner.change(seen.id, fire, job)
+        change = await self._owner.change(seen.organization, seen.id, fire, job)
         return Done(already=change is not None)
 
-    async def _ask(self, generation: Generation) -> dict[str, Outcome]:
+    async def _ask(self, generation: Generation) -> dict[str, ProviderAnswer]:
         provider = self._providers.find(generation.provider)
         if provider is None or not provider.can_be_asked:
             return {}
@@ -61,13 +60,13 @@ class Alarm:
         answers = await asyncio.gather(*asked)
         return {task.artifact_id: answer for task, answer in zip(waiting, answers, strict=True)}
 
-    async def _one(self, provider: Provider, generation: Generation, task: Task) -> Outcome:
+    async def _one(self, provider: Provider, generation: Generation, task: Task) -> ProviderAnswer:
         try:
             async with asyncio.timeout(_ASKING_SECONDS):
                 await reach("generations.ask_last")
                 return await provider.poll(self._orders.order(generation, task))
         except TimeoutError:
-            return Trouble("The provider did not answer.")
+            return ProviderTrouble("The provider did not answer.")
 
 
 class Stop:
@@ -78,7 +77,7 @@ class Stop:
         self._providers = providers
         self._orders = orders
 
-    async def handle(self, job: Job[Working]) -> Verdict:
+    async def handle(self, job: Job[TaskPayload]) -> Verdict:
         generation = await repo.find(self._owner.db, job.payload.generationId)
         task = generation.task(job.payload.artifactId) if generation else None
         provider = self._providers.find(generation.provider) if generation else None

@@ -1,50 +1,50 @@
 """What becomes of a generation when something happens to it. Pure: the owner locks the row, asks
 one of these, and writes the answer in the same transaction.
 
-Every function takes the generation as it is and returns a `Change`; a task that is over never
-changes again, so that anything may happen twice, late, or in another order than expected.
+Every function takes the generation as it is and returns a `GenerationChange`; a task that is over
+never changes again, so that anything may happen twice, late, or in another order than expected.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
+from typing import assert_never
 
+from safelight.generations.jobs import next_question, next_try
 from safelight.generations.lifecycle import (
-    Code,
     Generation,
-    Kind,
-    Status,
+    GenerationStatus,
+    MediaKind,
     Task,
     TaskError,
+    TaskErrorCode,
     TaskStatus,
+    artifact_failed,
+    artifact_ready,
+    cancelled,
+    finished,
+    task_attempt,
+    timed_out,
+    webhook_accepted,
+    webhook_ignored,
 )
 from safelight.generations.providers.base import (
     Accepted,
     Finished,
-    Outcome,
+    ProviderAnswer,
+    ProviderTrouble,
     Refused,
     Report,
-    Trouble,
-)
-from safelight.generations.retry import poll_wait, wait
-from safelight.generations.stories import (
-    attempted,
-    cancelled,
-    failed,
-    finished,
-    ignored,
-    ready,
-    reported,
-    timed_out,
+    TaskUnknown,
 )
 from safelight.infra.history import Line
 
-TIMEOUT = TaskError(Code.TIMEOUT, "It was not finished in time.")
-CANCELLED = TaskError(Code.CANCELLED, "It was cancelled.")
+TIMEOUT = TaskError(TaskErrorCode.TIMEOUT, "It was not finished in time.")
+CANCELLED = TaskError(TaskErrorCode.CANCELLED, "It was cancelled.")
 
 
-class Step(Enum):
+class TaskStep(Enum):
     """What a task's job does next."""
 
     SUBMIT = "submit"
@@ -54,40 +54,40 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class GoOn:
+class JobGoesOn:
     """The job has more to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class JobEnds:
     """The job is done, in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class JobReturns:
     """The job comes back after some seconds."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
-class NotMine:
+class JobLost:
     """Another job has taken the task up meanwhile."""
 
 
-Then = GoOn | End | Again | NotMine
+JobFate = JobGoesOn | JobEnds | JobReturns | JobLost
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class GenerationChange:
     """`work`: tasks whose job has something to do now. `abandoned`: tasks whose provider should be
     told that nobody waits any more."""
 
     after: Generation
-    entries: tuple[Line, ...] = ()
+    lines: tuple[Line, ...] = ()
     work: tuple[str, ...] = ()
     abandoned: tuple[str, ...] = ()
-    then: Then = GoOn()
+    then: JobFate = JobGoesOn()
 
 
 # What a job does
@@ -95,63 +95,87 @@ class Change:
 
 def next_step(
     generation: Generation | None, artifact_id: str, *, can_be_asked: bool = True
-) -> Step:
+) -> TaskStep:
     """A call whose outcome nobody knows is asked about, where it has a name to ask by."""
     task = generation.task(artifact_id) if generation else None
-    if generation is None or task is None or generation.status.over or task.status.over:
-        return Step.OVER
-    if task.status is TaskStatus.STREAMING:
-        return Step.STORE
-    asks = can_be_asked and task.provider_task_id is not None
-    return Step.ASK if task.status is TaskStatus.SUBMITTED and asks else Step.SUBMIT
+    if generation is None or task is None or generation.status.over:
+        return TaskStep.OVER
+    match task.status:
+        case TaskStatus.PENDING:
+            return TaskStep.SUBMIT
+        case TaskStatus.SUBMITTED:
+            asks = can_be_asked and task.provider_task_id is not None
+            return TaskStep.ASK if asks else TaskStep.SUBMIT
+        case TaskStatus.STREAMING:
+            return TaskStep.STORE
+        case TaskStatus.READY | TaskStatus.FAILED:
+            return TaskStep.OVER
+        case _:
+            assert_never(task.status)
 
 
-def begun(generation: Generation, artifact_id: str, intended: Step, fresh_id: str | None) -> Change:
+def begun(
+    generation: Generation, artifact_id: str, intended: TaskStep, fresh_id: str | None
+) -> GenerationChange:
     """The task is taken up. Every call after the first has an id of its own; earlier ones stay
     valid for a webhook that comes late."""
     task, actual = generation.task(artifact_id), next_step(generation, artifact_id)
-    if task is None or actual is Step.OVER:
-        return Change(generation, then=End())
+    if task is None or actual is TaskStep.OVER:
+        return GenerationChange(generation, then=JobEnds())
     taken = replace(task, attempt=task.attempt + 1)
-    if actual is not Step.STORE and intended is Step.SUBMIT:
+    if actual is not TaskStep.STORE and intended is TaskStep.SUBMIT:
         taken = replace(taken, status=TaskStatus.SUBMITTED)
         if task.attempt > 0 and task.provider_task_id is not None:
             former = (*task.former_ids, task.provider_task_id)
             taken = replace(taken, provider_task_id=fresh_id, former_ids=former)
-    return Change(generation.with_task(taken))
+    return GenerationChange(generation.with_task(taken))
 
 
 def answered(
-    generation: Generation, artifact_id: str, attempt: int, outcome: Outcome, now: int
-) -> Change:
+    generation: Generation, artifact_id: str, attempt: int, outcome: ProviderAnswer, now: int
+) -> GenerationChange:
     """The provider has answered a submission or a question."""
     task = generation.task(artifact_id)
     if task is None or task.status.over:
         return _too_late(generation, task, outcome)
     if task.attempt != attempt:
-        return Change(generation, then=NotMine())
+        return GenerationChange(generation, then=JobLost())
     if task.status is TaskStatus.STREAMING:
-        return Change(generation)  # a webhook was faster
-    if isinstance(outcome, Finished):
-        return Change(generation.with_task(_delivered(task, outcome)))
-    if isinstance(outcome, Accepted):
-        known = replace(task, provider_task_id=outcome.task_id or task.provider_task_id)
-        calls_back = generation.kind is Kind.VIDEO
-        then = End() if calls_back else Again(poll_wait(attempt))
-        return Change(generation.with_task(known), then=then)
-    return _not_done(generation, task, outcome, now)
+        return GenerationChange(generation)  # a webhook was faster
+    return _taken_in(generation, task, outcome, now)
+
+
+def _taken_in(
+    generation: Generation, task: Task, outcome: ProviderAnswer, now: int
+) -> GenerationChange:
+    match outcome:
+        case Finished():
+            return GenerationChange(generation.with_task(_delivered(task, outcome)))
+        case Accepted():
+            known = replace(task, provider_task_id=outcome.task_id or task.provider_task_id)
+            calls_back = generation.kind is MediaKind.VIDEO
+            then = JobEnds() if calls_back else JobReturns(next_question(task.attempt))
+            return GenerationChange(generation.with_task(known), then=then)
+        case Refused():
+            return _refused(generation, task, outcome.error, now)
+        case ProviderTrouble():
+            return _troubled(generation, task, outcome, now)
+        case TaskUnknown():
+            return _troubled(generation, task, ProviderTrouble("The task is not known."), now)
+        case _:
+            assert_never(outcome)
 
 
 def not_stored(
-    generation: Generation, artifact_id: str, attempt: int, outcome: Outcome, now: int
-) -> Change:
+    generation: Generation, artifact_id: str, attempt: int, why: Refused | ProviderTrouble, now: int
+) -> GenerationChange:
     """The media could not be fetched or kept."""
     task = generation.task(artifact_id)
     if task is None or task.status.over:
-        return Change(generation, then=End())
+        return GenerationChange(generation, then=JobEnds())
     if task.attempt != attempt:
-        return Change(generation, then=NotMine())
-    return _not_done(generation, task, outcome, now)
+        return GenerationChange(generation, then=JobLost())
+    return _taken_in(generation, task, why, now)
 
 
 def stored(
@@ -161,23 +185,23 @@ def stored(
     content_type: str,
     cost: Decimal | None,
     now: int,
-) -> Change | None:
+) -> GenerationChange | None:
     """None: nobody wants this artifact any more, and it must not be kept."""
     task = generation.task(artifact_id)
     if task is None or task.status is not TaskStatus.STREAMING or task.attempt != attempt:
         return None
     done = replace(task, status=TaskStatus.READY, media=None, cost=cost)
-    told = ready(generation, artifact_id, content_type)
-    return _concluded(Change(generation.with_task(done), (told,), then=End()), now)
+    told = artifact_ready(generation, artifact_id, content_type)
+    return _concluded(GenerationChange(generation.with_task(done), (told,), then=JobEnds()), now)
 
 
-def gave_up(generation: Generation, artifact_id: str, message: str, now: int) -> Change:
+def gave_up(generation: Generation, artifact_id: str, message: str, now: int) -> GenerationChange:
     """The job died: tried too often, or its worker was killed every time."""
     task = generation.task(artifact_id)
     if task is None or task.status.over:
-        return Change(generation)
-    error = TaskError(Code.PROVIDER_ERROR, message)
-    return _concluded(_with_failure(Change(generation), task, error), now)
+        return GenerationChange(generation)
+    error = TaskError(TaskErrorCode.PROVIDER_ERROR, message)
+    return _concluded(_with_failure(GenerationChange(generation), task, error), now)
 
 
 # What happens from outside
@@ -190,11 +214,11 @@ def heard(
     *,
     chooses_ids: bool,
     now: int,
-) -> Change:
+) -> GenerationChange:
     """A webhook has come. `named` is the artifact its address names."""
-    change = Change(generation)
+    change = GenerationChange(generation)
     if not reports:
-        change = _noted(change, ignored(generation, named, "it tells of no task"))
+        change = _noted(change, webhook_ignored(generation.id, named, "it tells of no task"))
     for report in reports:
         task = _meant(change.after, report, named, chooses_ids=chooses_ids)
         change = _reported(change, task, report, named)
@@ -202,15 +226,15 @@ def heard(
 
 
 def fired(
-    generation: Generation, answers: Mapping[str, Outcome], now: int, grace_ms: int
-) -> Change:
+    generation: Generation, answers: Mapping[str, ProviderAnswer], now: int, grace_ms: int
+) -> GenerationChange:
     """The timer has come. `answers` is what providers said of their tasks when asked once more;
     what has been delivered gets a little longer to be stored, the rest is over."""
     if generation.status.over:
-        return Change(generation, then=End())
+        return GenerationChange(generation, then=JobEnds())
     if generation.closes_at is not None and now < generation.closes_at:
-        return Change(generation, then=Again((generation.closes_at - now) / 1000))
-    change = Change(generation, then=End())
+        return GenerationChange(generation, then=JobReturns((generation.closes_at - now) / 1000))
+    change = GenerationChange(generation, then=JobEnds())
     if generation.closes_at is None:
         change = _noted(change, timed_out(generation))
         change = _with_answers(change, answers)
@@ -220,12 +244,12 @@ def fired(
             change = _with_failure(change, task, TIMEOUT)
     if all(task.status.over for task in change.after.tasks):
         return _concluded(change, now)
-    completing = replace(change.after, status=Status.COMPLETING, closes_at=now + grace_ms)
-    return replace(change, after=completing, then=Again(grace_ms / 1000))
+    completing = replace(change.after, status=GenerationStatus.COMPLETING, closes_at=now + grace_ms)
+    return replace(change, after=completing, then=JobReturns(grace_ms / 1000))
 
 
-def called_off(generation: Generation, actor: Mapping[str, str], now: int) -> Change:
-    change = Change(generation)
+def called_off(generation: Generation, actor: Mapping[str, str], now: int) -> GenerationChange:
+    change = GenerationChange(generation)
     if generation.status.over:
         return change
     change = _noted(change, cancelled(generation, actor))
@@ -252,53 +276,73 @@ def _meant(
     return None
 
 
-def _reported(change: Change, task: Task | None, report: Report, named: str | None) -> Change:
+def _reported(
+    change: GenerationChange, task: Task | None, report: Report, named: str | None
+) -> GenerationChange:
     generation = change.after
     if task is None:
-        return _noted(change, ignored(generation, named, "it names no task of this generation"))
+        reason = "it names no task of this generation"
+        return _noted(change, webhook_ignored(generation.id, named, reason))
     if reason := _nothing_new(task, report):
-        return _noted(change, ignored(generation, task.artifact_id, reason))
+        return _noted(change, webhook_ignored(generation.id, task.artifact_id, reason))
     outcome = report.outcome
-    if isinstance(outcome, Finished):
-        change = _noted(change, reported(generation, task.artifact_id))
-        change = replace(change, after=generation.with_task(_delivered(task, outcome)))
-        return replace(change, work=(*change.work, task.artifact_id))
-    if isinstance(outcome, Refused):
-        return _with_failure(change, task, outcome.error)
-    known = replace(task, provider_task_id=task.provider_task_id or report.task_id)
-    return replace(change, after=generation.with_task(known))
+    match outcome:
+        case Finished():
+            change = _noted(change, webhook_accepted(generation, task.artifact_id))
+            return _with_delivery(change, task, outcome)
+        case Refused():
+            return _with_failure(change, task, outcome.error)
+        case Accepted() | ProviderTrouble() | TaskUnknown():
+            known = replace(task, provider_task_id=task.provider_task_id or report.task_id)
+            return replace(change, after=generation.with_task(known))
+        case _:
+            assert_never(outcome)
 
 
-def _nothing_new(task: Task, report: Report) -> str | None:
+def _nothing_new(task: Task, report: Report) -> str:
+    """Why it brings nothing, if so."""
     if task.status.over:
         return "its task is over"
     if task.status is TaskStatus.STREAMING:
         return "its task has been delivered before"
     if isinstance(report.outcome, Refused) and report.task_id in task.former_ids:
         return "the task has been submitted anew since"
-    return None
+    return ""
 
 
-def _too_late(generation: Generation, task: Task | None, outcome: Outcome) -> Change:
+def _too_late(
+    generation: Generation, task: Task | None, outcome: ProviderAnswer
+) -> GenerationChange:
     """Nobody waits any more; a provider that has just begun is told so."""
     begun_id = outcome.task_id if isinstance(outcome, Accepted) else None
     if task is None or begun_id is None or task.status is not TaskStatus.FAILED:
-        return Change(generation, then=End())
-    known = replace(task, provider_task_id=begun_id)
-    return Change(generation.with_task(known), abandoned=(task.artifact_id,), then=End())
+        return GenerationChange(generation, then=JobEnds())
+    known = generation.with_task(replace(task, provider_task_id=begun_id))
+    return GenerationChange(known, abandoned=(task.artifact_id,), then=JobEnds())
 
 
-def _with_answers(change: Change, answers: Mapping[str, Outcome]) -> Change:
+def _with_answers(
+    change: GenerationChange, answers: Mapping[str, ProviderAnswer]
+) -> GenerationChange:
     for artifact_id, outcome in answers.items():
         task = change.after.task(artifact_id)
         if task is None or task.status.over or task.status is TaskStatus.STREAMING:
             continue
-        if isinstance(outcome, Finished):
-            change = replace(change, after=change.after.with_task(_delivered(task, outcome)))
-            change = replace(change, work=(*change.work, artifact_id))
-        elif isinstance(outcome, Refused):
-            change = _with_failure(change, task, outcome.error)
+        match outcome:
+            case Finished():
+                change = _with_delivery(change, task, outcome)
+            case Refused():
+                change = _with_failure(change, task, outcome.error)
+            case Accepted() | ProviderTrouble() | TaskUnknown():
+                pass  # not done by now is not done in time
+            case _:
+                assert_never(outcome)
     return change
+
+
+def _with_delivery(change: GenerationChange, task: Task, outcome: Finished) -> GenerationChange:
+    after = change.after.with_task(_delivered(task, outcome))
+    return replace(change, after=after, work=(*change.work, task.artifact_id))
 
 
 def _delivered(task: Task, outcome: Finished) -> Task:
@@ -306,45 +350,48 @@ def _delivered(task: Task, outcome: Finished) -> Task:
     return replace(task, status=TaskStatus.STREAMING, media=outcome.media, provider_task_id=known)
 
 
-def _not_done(generation: Generation, task: Task, outcome: Outcome, now: int) -> Change:
-    if isinstance(outcome, Refused):
-        change = _with_failure(Change(generation, then=End()), task, outcome.error)
-        return _concluded(change, now)
-    trouble = outcome if isinstance(outcome, Trouble) else Trouble("The task is not known.")
-    error = TaskError(Code.PROVIDER_ERROR, trouble.message)
-    seconds = wait(task.attempt, trouble.retry_after, now, generation.deadline)
-    if seconds is None:
-        change = _with_failure(Change(generation, then=End()), task, error)
-        return _concluded(change, now)
+def _refused(generation: Generation, task: Task, error: TaskError, now: int) -> GenerationChange:
+    change = _with_failure(GenerationChange(generation, then=JobEnds()), task, error)
+    return _concluded(change, now)
+
+
+def _troubled(
+    generation: Generation, task: Task, trouble: ProviderTrouble, now: int
+) -> GenerationChange:
+    """Tried again, unless the generation's time is over before that."""
+    error = TaskError(TaskErrorCode.PROVIDER_ERROR, trouble.message)
+    seconds = next_try(task.attempt, trouble.retry_after)
+    if now + seconds * 1000 >= generation.deadline:
+        return _refused(generation, task, error, now)
     status = task.status
     if status is not TaskStatus.STREAMING:
         status = TaskStatus.SUBMITTED if trouble.sent else TaskStatus.PENDING
-    told = attempted(generation, task, error, seconds)
+    told = task_attempt(generation, task, error, seconds)
     later = generation.with_task(replace(task, status=status))
-    return Change(later, (told,), then=Again(seconds))
+    return GenerationChange(later, (told,), then=JobReturns(seconds))
 
 
-def _with_failure(change: Change, task: Task, error: TaskError) -> Change:
+def _with_failure(change: GenerationChange, task: Task, error: TaskError) -> GenerationChange:
     over = replace(task, status=TaskStatus.FAILED, error=error, media=None)
     waits = task.status is TaskStatus.SUBMITTED and task.provider_task_id is not None
     stop = waits and error in {TIMEOUT, CANCELLED}
     return replace(
         change,
         after=change.after.with_task(over),
-        entries=(*change.entries, failed(change.after, over)),
+        lines=(*change.lines, artifact_failed(change.after, over)),
         abandoned=(*change.abandoned, task.artifact_id) if stop else change.abandoned,
     )
 
 
-def _noted(change: Change, entry: Line) -> Change:
-    return replace(change, entries=(*change.entries, entry))
+def _noted(change: GenerationChange, line: Line) -> GenerationChange:
+    return replace(change, lines=(*change.lines, line))
 
 
-def _concluded(change: Change, now: int) -> Change:
+def _concluded(change: GenerationChange, now: int) -> GenerationChange:
     """The generation is over with its last task."""
     generation = change.after
     if generation.status.over or not all(task.status.over for task in generation.tasks):
         return change
-    status = Status.READY if generation.ready else Status.FAILED
+    status = GenerationStatus.READY if generation.ready else GenerationStatus.FAILED
     over = replace(generation, status=status, finished_at=now, closes_at=None)
     return _noted(replace(change, after=over), finished(over))

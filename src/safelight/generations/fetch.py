@@ -20,7 +20,13 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin
 
-from safelight.generations.network import Forbidden, Target, check_address, resolve, target_of
+from safelight.generations.addresses import (
+    AddressRefused,
+    Target,
+    check_address,
+    resolve,
+    target_of,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -33,7 +39,6 @@ _TRANSIENT = {408, 425, 429}
 _HEADERS = {"accept": "image/*, video/*", "accept-encoding": "identity"}
 
 Resolve = Callable[[str, int], Awaitable[list[str]]]
-Hop = tuple[Target, str]
 
 
 class FetchRefused(Exception):
@@ -77,7 +82,7 @@ class Fetcher:
             async with asyncio.timeout(seconds), self._client() as client:
                 response = await self._follow(client, url, hosts)
                 yield self._pieces(response)
-        except Forbidden as error:
+        except AddressRefused as error:
             raise FetchRefused(f"The result was not fetched: {error}") from error
         except TimeoutError as error:
             raise FetchTrouble(f"The result did not arrive within {seconds:.0f} s.") from error

@@ -1,8 +1,8 @@
 """Storing a result: bytes to the object store under `artifacts/{id}`, and its row with them.
 
 The bytes pass through in pieces, hashed and counted on the way. With the built-in store the object,
-the artifact's row, the task's end, history and the job's end are one transaction. With a bucket the
-object comes first; killed in between, the next attempt puts the same key again, and what nobody
+the artifact's row, the task's end, history and the job's end are one unit of work. With a bucket
+the object comes first; killed in between, the next attempt puts the same key again, and what nobody
 wants any more is swept (sweep.py).
 """
 
@@ -16,20 +16,28 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from safelight.generations import repo
-from safelight.generations.artifacts.repo import Artifact
-from safelight.generations.decide import Change, stored
+from safelight.generations.artifacts import repo as library
+from safelight.generations.decide import GenerationChange, stored
 from safelight.generations.fetch import Fetcher, FetchRefused
-from safelight.generations.lifecycle import Generation, Media, Task, TaskStatus
+from safelight.generations.lifecycle import (
+    Artifact,
+    Generation,
+    Media,
+    Task,
+    TaskStatus,
+    key_of,
+)
 from safelight.generations.media import HEAD_BYTES, NotMedia, Recognized, recognize
 from safelight.generations.owner import Owner
 from safelight.generations.providers.base import DRAWN, Order, Provider
+from safelight.infra.activity import Unit
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Job
-from safelight.objects.records import PlainPut
+from safelight.objects import repo as objects
 from safelight.objects.store import Facts, Landed, ObjectStore
 
-Opened = tuple[AsyncIterator[bytes], Mapping[str, Any]]
+OpenedMedia = tuple[AsyncIterator[bytes], Mapping[str, Any]]
 
 _DATA = re.compile(r"data:[^,]{0,200};base64,", re.ASCII)
 _HIGHEST_COST = Decimal(1_000_000)
@@ -37,10 +45,6 @@ _HIGHEST_COST = Decimal(1_000_000)
 
 class Unwanted(Exception):
     """The task is over, or somebody else's: nothing was kept."""
-
-
-def key_of(artifact_id: str) -> str:
-    return f"artifacts/{artifact_id}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class Keeper:
         self._store = store
         self._fetcher = fetcher
 
-    async def keep(self, keeping: Keeping, seconds: float) -> Change:
+    async def keep(self, keeping: Keeping, seconds: float) -> None:
         """Raises what fetch.py raises, and `Unwanted`."""
         async with self._opened(keeping, seconds) as (pieces, said):
             head, complete = await _head(pieces)
@@ -70,13 +74,44 @@ class Keeper:
             except NotMedia as error:
                 raise FetchRefused(str(error)) from error
             facts = Facts(kind.content_type, {"organizationId": keeping.generation.organization})
-            record = _Record(self._owner, keeping, kind, said, facts)
             key = key_of(keeping.task.artifact_id)
+
+            async def write(connection: Connection, landed: Landed) -> Unit:
+                units, organization = self._owner.units, keeping.generation.organization
+                async with units.on(connection, organization) as unit:
+                    await objects.put(connection, key, landed, facts, unit.now)
+                    artifact = artifact_of(keeping, landed, kind, said, unit.now)
+                    await self._record(unit, keeping, artifact, cost_of(said))
+                return unit
+
+            async def unwanted(connection: Connection) -> None:
+                """A look without a lock, which would be held while the bytes travel to a bucket."""
+                now = await repo.find(connection, keeping.generation.id)
+                task = now.task(keeping.task.artifact_id) if now else None
+                if task is None or task.status is not TaskStatus.STREAMING:
+                    raise Unwanted
+
             await reach("generations.put")
-            return await self._store.put_with(key, _joined(head, pieces), facts, record)
+            put = self._store.put_with(key, _joined(head, pieces), facts, write, unwanted)
+            self._owner.units.spread(await put)
+
+    async def _record(
+        self, unit: Unit, keeping: Keeping, artifact: Artifact, cost: Decimal | None
+    ) -> None:
+        def store(generation: Generation, now: int) -> GenerationChange:
+            attempt, content_type = keeping.task.attempt, artifact.content_type
+            change = stored(generation, artifact.id, attempt, content_type, cost, now)
+            if change is None:
+                raise Unwanted
+            return change
+
+        change = await self._owner.change_in(unit, keeping.generation.id, store, keeping.job)
+        if change is None:
+            raise Unwanted
+        await library.add(unit.connection, artifact)
 
     @asynccontextmanager
-    async def _opened(self, keeping: Keeping, seconds: float) -> AsyncIterator[Opened]:
+    async def _opened(self, keeping: Keeping, seconds: float) -> AsyncIterator[OpenedMedia]:
         """The bytes, and what their maker says of them."""
         url, said = keeping.media.url, keeping.media.facts
         if url == DRAWN:
@@ -90,68 +125,20 @@ class Keeper:
                 yield pieces, said
 
 
-class _Record:
-    """The transaction that ends the put."""
-
-    def __init__(
-        self,
-        owner: Owner,
-        keeping: Keeping,
-        kind: Recognized,
-        said: Mapping[str, Any],
-        facts: Facts,
-    ) -> None:
-        self._owner = owner
-        self._keeping = keeping
-        self._kind = kind
-        self._said = said
-        self._facts = facts
-
-    async def beaten(self, connection: Connection) -> None:
-        """A look without a lock, which would be held while the bytes travel to a bucket."""
-        now = await repo.find(connection, self._keeping.generation.id)
-        task = now.task(self._keeping.task.artifact_id) if now else None
-        if task is None or task.status is not TaskStatus.STREAMING:
-            raise Unwanted
-
-    async def write(self, connection: Connection, landed: Landed) -> Change:
-        keeping, owner = self._keeping, self._owner
-        key = key_of(keeping.task.artifact_id)
-        async with connection.transaction():
-            await PlainPut(key, self._facts, owner.clock).write(connection, landed)
-            now = await repo.lock(connection, keeping.generation.id)
-            artifact = self._artifact(landed)
-            change = self._decided(now, artifact)
-            if now is None or change is None:
-                raise Unwanted
-            await owner.write(connection, now, change, artifact)
-            await owner.write_end(connection, change, keeping.job)
-        return change
-
-    def _decided(self, now: Generation | None, artifact: Artifact) -> Change | None:
-        if now is None:
-            return None
-        return stored(
-            now,
-            artifact.id,
-            self._keeping.task.attempt,
-            artifact.content_type,
-            cost_of(self._said),
-            artifact.created_at,
-        )
-
-    def _artifact(self, landed: Landed) -> Artifact:
-        generation, task = self._keeping.generation, self._keeping.task
-        return Artifact(
-            id=task.artifact_id,
-            organization=generation.organization,
-            generation_id=generation.id,
-            content_type=self._kind.content_type,
-            size_bytes=landed.size,
-            checksum=landed.sha256,
-            metadata=metadata_of(generation, task, self._said, self._kind),
-            created_at=self._owner.clock.now_ms(),
-        )
+def artifact_of(
+    keeping: Keeping, landed: Landed, kind: Recognized, said: Mapping[str, Any], now: int
+) -> Artifact:
+    generation, task = keeping.generation, keeping.task
+    return Artifact(
+        id=task.artifact_id,
+        organization=generation.organization,
+        generation_id=generation.id,
+        content_type=kind.content_type,
+        size_bytes=landed.size,
+        checksum=landed.sha256,
+        metadata=metadata_of(generation, task, said, kind),
+        created_at=now,
+    )
 
 
 def metadata_of(

@@ -2,29 +2,30 @@
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
 
 import asyncpg
 
-from safelight.generations.kinds import ALARM, WORK
+from safelight.generations.jobs import work
 from safelight.generations.lifecycle import (
-    Code,
     Generation,
-    Kind,
+    GenerationStatus,
     Media,
-    Status,
+    MediaKind,
     Task,
     TaskError,
+    TaskErrorCode,
     TaskStatus,
+    check_moves,
 )
-from safelight.infra.db import Connection, Database
-from safelight.infra.queue.jobs import Job
+from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.states import Phase, listed
 
-Db = Connection | Database
+_UNDER_WAY = listed(TaskStatus.in_phase(Phase.UNDER_WAY))
 
 
-async def add(connection: Connection, generation: Generation, seconds: float) -> None:
-    """The request, its tasks, a job for each, and its timer."""
+@write
+async def add(connection: Connection, generation: Generation) -> None:
+    """The request, its tasks, and a job for each."""
     await connection.execute(
         """
         INSERT INTO generations_inflight
@@ -58,21 +59,12 @@ async def add(connection: Connection, generation: Generation, seconds: float) ->
         generation.id,
         [task.artifact_id for task in generation.tasks],
         [task.provider_task_id for task in generation.tasks],
-        WORK[generation.provider].name,
+        work(generation.provider).name,
         generation.organization,
-    )
-    await connection.execute(
-        """
-        SELECT job_enqueue($1, $2, jsonb_build_object('generationId', $3::text), $3,
-            p_run_at => clock_timestamp() + make_interval(secs => $4))
-        """,
-        ALARM.name,
-        generation.organization,
-        generation.id,
-        seconds,
     )
 
 
+@read
 async def lock(connection: Connection, generation_id: str) -> Generation | None:
     """Nothing else can happen to this generation until the transaction ends."""
     row = await connection.fetchrow(
@@ -81,11 +73,13 @@ async def lock(connection: Connection, generation_id: str) -> Generation | None:
     return None if row is None else _generation(row, await _tasks(connection, [generation_id]))
 
 
-async def find(db: Db, generation_id: str) -> Generation | None:
+@read
+async def find(db: Connection | Database, generation_id: str) -> Generation | None:
     row = await db.fetchrow("SELECT * FROM generations_inflight WHERE id = $1", generation_id)
     return None if row is None else _generation(row, await _tasks(db, [generation_id]))
 
 
+@read
 async def page(
     db: Database, organization: str, tag: str | None, before: tuple[int, str] | None, limit: int
 ) -> list[Generation]:
@@ -106,8 +100,10 @@ async def page(
     return [_generation(row, tasks) for row in rows]
 
 
+@write
 async def save(connection: Connection, before: Generation, after: Generation) -> None:
     """Writes what differs. The row is locked by this transaction."""
+    check_moves(before, after)
     if _own_state(before) != _own_state(after):
         await connection.execute(
             """
@@ -148,6 +144,7 @@ async def _save_task(connection: Connection, task: Task) -> None:
     )
 
 
+@write
 async def publish(connection: Connection, generation: Generation) -> None:
     """The end: the library's row, and the tags as rows."""
     await connection.execute(
@@ -182,15 +179,7 @@ async def publish(connection: Connection, generation: Generation) -> None:
     )
 
 
-async def end_job(connection: Connection, job: Job[Any]) -> bool:
-    """Part of the transaction that did the job's work. False: it is somebody else's by now."""
-    return bool(
-        await connection.fetchval(
-            "SELECT job_finish($1::bigint, $2::integer) -- DELETE ", job.id, job.claim
-        )
-    )
-
-
+@read
 async def organization_of(db: Database, generation_id: str) -> str | None:
     """Also of one whose state in flight was purged."""
     organization: str | None = await db.fetchval(
@@ -203,6 +192,7 @@ async def organization_of(db: Database, generation_id: str) -> str | None:
     return organization
 
 
+@write
 async def purge(db: Database, before: int, limit: int) -> int:
     """Drops the state in flight of generations that ended before then; the library stays."""
     rows = await db.fetch(
@@ -218,21 +208,40 @@ async def purge(db: Database, before: int, limit: int) -> int:
     return len(rows)
 
 
+@read
+async def is_under_way(db: Database, organization: str, artifact_id: str) -> bool:
+    """Whether the artifact is being made."""
+    return bool(
+        await db.fetchval(
+            f"""
+            SELECT EXISTS (
+                SELECT FROM generation_tasks AS task
+                JOIN generations_inflight AS owner ON owner.id = task.generation_id
+                WHERE task.artifact_id = $2 AND owner.organization = $1
+                  AND task.status IN {_UNDER_WAY})
+            """,
+            organization,
+            artifact_id,
+        )
+    )
+
+
+@read
 async def wanted(db: Database, artifact_ids: Sequence[str]) -> set[str]:
     """Those of these artifacts that have a row, or whose task may still make one."""
     rows = await db.fetch(
-        """
+        f"""
         SELECT id FROM artifacts WHERE id = ANY ($1)
         UNION
         SELECT artifact_id FROM generation_tasks
-        WHERE artifact_id = ANY ($1) AND status NOT IN ('ready', 'failed')
+        WHERE artifact_id = ANY ($1) AND status IN {_UNDER_WAY}
         """,
         list(artifact_ids),
     )
     return {row["id"] for row in rows}
 
 
-async def _tasks(db: Db, generation_ids: Sequence[str]) -> dict[str, list[Task]]:
+async def _tasks(db: Connection | Database, generation_ids: Sequence[str]) -> dict[str, list[Task]]:
     rows = await db.fetch(
         "SELECT * FROM generation_tasks WHERE generation_id = ANY ($1) ORDER BY position",
         list(generation_ids),
@@ -248,14 +257,14 @@ def _generation(row: asyncpg.Record, tasks: dict[str, list[Task]]) -> Generation
         id=row["id"],
         organization=row["organization"],
         provider=row["provider"],
-        kind=Kind(row["kind"]),
+        kind=MediaKind(row["kind"]),
         model=row["model"],
         input=row["input"],
         count=row["count"],
         tags=tuple(row["tags"]),
         created_at=row["created_at"],
         timeout_at=row["timeout_at"],
-        status=Status(row["status"]),
+        status=GenerationStatus(row["status"]),
         closes_at=row["closes_at"],
         finished_at=row["finished_at"],
         tasks=tuple(tasks[row["id"]]),
@@ -271,7 +280,7 @@ def _task(row: asyncpg.Record) -> Task:
         provider_task_id=row["provider_task_id"],
         former_ids=tuple(row["former_ids"]),
         attempt=row["attempt"],
-        error=TaskError(Code(error["code"]), error["message"]) if error else None,
+        error=TaskError(TaskErrorCode(error["code"]), error["message"]) if error else None,
         media=Media(media["url"], media["facts"]) if media else None,
         cost=None if cost is None else Decimal(cost),
     )

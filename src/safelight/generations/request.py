@@ -4,21 +4,24 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from safelight.errors import Conflict, InvalidRequest
-from safelight.generations.lifecycle import Kind
-from safelight.generations.tags import clean_tags
+from safelight.generations.lifecycle import MediaKind
 
 MOST = 20
 LONGEST_PROMPT = 20_000
 LARGEST_SEED = 2**63 - MOST - 1
+LONGEST_TAG = 64
+MOST_TAGS = 100
 _DEEPEST = 32
 _LARGEST = 10**100
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
+_UNSEEN = frozenset({"Cc", "Cs"})
 
 
 class IdempotencyKeyReused(Conflict):
@@ -28,13 +31,13 @@ class IdempotencyKeyReused(Conflict):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GenerationRequest:
     model: str
     input: Mapping[str, Any]
     count: int
     tags: tuple[str, ...]
     provider: str | None
-    kind: Kind
+    kind: MediaKind
 
     @classmethod
     def of(
@@ -44,8 +47,8 @@ class Wanted:
         count: int,
         tags: list[str],
         provider: str | None,
-        kind: Kind,
-    ) -> "Wanted":
+        kind: MediaKind,
+    ) -> "GenerationRequest":
         _check_storable("model", model)
         _check_storable("input", wanted)
         _check_storable("provider", provider)
@@ -63,6 +66,26 @@ def check_key(key: str | None) -> str | None:
     if key is not None and not _KEY.fullmatch(key):
         raise InvalidRequest("Idempotency-Key: use 1 to 255 printable ASCII characters, no spaces.")
     return key
+
+
+def clean_tag(raw: str) -> str:
+    """In the Unicode form NFC; anything else that is wrong is refused."""
+    if len(raw) > 4 * LONGEST_TAG:  # NFC takes quadratic time on hostile input
+        raise InvalidRequest(f"tag: a tag can have {LONGEST_TAG} characters.")
+    tag = unicodedata.normalize("NFC", raw)
+    if not 1 <= len(tag) <= LONGEST_TAG:
+        raise InvalidRequest(f"tag: a tag has 1 to {LONGEST_TAG} characters.")
+    if "/" in tag or any(unicodedata.category(char) in _UNSEEN for char in tag):
+        raise InvalidRequest("tag: a tag cannot contain slashes or control characters.")
+    return tag
+
+
+def clean_tags(raw: Iterable[str]) -> tuple[str, ...]:
+    """Each once, in the order given."""
+    tags = tuple(dict.fromkeys(clean_tag(one) for one in raw))
+    if len(tags) > MOST_TAGS:
+        raise InvalidRequest(f"tags: at most {MOST_TAGS} tags.")
+    return tags
 
 
 def _check_input(wanted: Mapping[str, Any]) -> None:

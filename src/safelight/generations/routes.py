@@ -1,38 +1,41 @@
-"""Asking for images and clips, following them while they are made, and finding them again."""
+"""Asking for images and clips, following them while they are made, and finding them again. And
+where providers call when they are done: there the token in the address is the credential."""
 
+import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import JSONResponse
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import Access, allow, allow_by_id, signed_in
-from safelight.errors import NotFound
+from safelight.accounts.guard import (
+    AsMember,
+    AsViewer,
+    MemberById,
+    ViewerById,
+    open_to_everyone,
+    signed_in,
+)
+from safelight.errors import InvalidJson, NotFound
 from safelight.generations import repo
 from safelight.generations.artifacts import repo as library
-from safelight.generations.cancel import Cancel
 from safelight.generations.create import Create
-from safelight.generations.lifecycle import Generation, Kind
-from safelight.generations.models import list_of_models
+from safelight.generations.lifecycle import FinishedGeneration, Generation, MediaKind, subject
+from safelight.generations.owner import Owner
 from safelight.generations.providers.registry import Providers
-from safelight.generations.request import MOST, Wanted, check_key
-from safelight.generations.show import show_active, show_made, show_spending
-from safelight.generations.stories import subject
+from safelight.generations.request import MOST, GenerationRequest, check_key, clean_tag
+from safelight.generations.show import show_active, show_finished, show_models, show_spending
 from safelight.generations.tagging import Tagging
-from safelight.generations.tags import clean_tag
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
+from safelight.generations.webhooks import Webhooks
+from safelight.http.frame import DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
 
 router = APIRouter(tags=["generations"])
 
-Db = Annotated[Database, provided(Database)]
-CursorsDep = Annotated[Cursors, provided(Cursors)]
 TaggingDep = Annotated[Tagging, provided(Tagging)]
-Viewer = Annotated[Caller, allow_by_id(Role.VIEWER)]
-Member = Annotated[Caller, allow_by_id(Role.MEMBER)]
 _FOR_EVER = 2**62
 
 
@@ -46,15 +49,17 @@ class NewGeneration(BaseModel):
     provider: str | None = None
     kind: Literal["image", "video"] = "image"
 
-    def wanted(self) -> Wanted:
-        kind = Kind(self.kind)
-        return Wanted.of(self.model, self.input, self.count, self.tags, self.provider, kind)
+    def wanted(self) -> GenerationRequest:
+        kind = MediaKind(self.kind)
+        return GenerationRequest.of(
+            self.model, self.input, self.count, self.tags, self.provider, kind
+        )
 
 
 @router.post("/generations", status_code=202, summary="Ask for images or clips")
 async def create(
     body: NewGeneration,
-    access: Annotated[Access, allow(Role.MEMBER)],
+    access: AsMember,
     service: Annotated[Create, provided(Create)],
     idempotency_key: Annotated[
         str | None, Header(description="The same key and body within a day: the same answer.")
@@ -68,8 +73,8 @@ async def create(
 
 @router.get("/generations", summary="Finished generations, or those under way; newest first")
 async def generations(
-    access: Annotated[Access, allow(Role.VIEWER)],
-    db: Db,
+    access: AsViewer,
+    db: DatabaseDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     tag: Annotated[str | None, Query(description="Exactly this tag.")] = None,
@@ -83,24 +88,28 @@ async def generations(
     key = cursors.read(purpose, cursor)
     before = (key[0], key[1]) if key else None
 
-    def cursor_of(row: Generation | library.Made) -> str:
+    def cursor_of(row: Generation | FinishedGeneration) -> str:
         return cursors.make(purpose, [row.created_at, row.id])
 
     if status == "active":
         active = await repo.page(db, organization, named, before, limit)
         return page(active, limit, show_active, cursor_of)
-    made = await library.page_made(db, organization, status, named, before, limit)
-    return page(made, limit, show_made, cursor_of)
+    done = await library.page_finished(db, organization, status, named, before, limit)
+    return page(done, limit, show_finished, cursor_of)
 
 
 @router.get("/generations/{generation_id}", summary="One generation, in flight or finished")
-async def generation(generation_id: str, caller: Viewer, db: Db) -> dict[str, Any]:
+async def generation(generation_id: str, caller: ViewerById, db: DatabaseDep) -> dict[str, Any]:
     return await _shown(db, caller, generation_id)
 
 
 @router.get("/generations/{generation_id}/history", summary="How a generation came to its state")
 async def history(
-    generation_id: str, caller: Viewer, db: Db, cursors: CursorsDep, wanted: PageRequest
+    generation_id: str,
+    caller: ViewerById,
+    db: DatabaseDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
 ) -> dict[str, Any]:
     organization = await visible(db, caller, generation_id, Role.VIEWER)
     limit, cursor = wanted
@@ -117,18 +126,18 @@ async def history(
 )
 async def cancel(
     generation_id: str,
-    caller: Member,
-    db: Db,
-    service: Annotated[Cancel, provided(Cancel)],
+    caller: MemberById,
+    db: DatabaseDep,
+    owner: Annotated[Owner, provided(Owner)],
 ) -> Response:
-    await visible(db, caller, generation_id, Role.MEMBER)
-    stopped = await service.cancel(generation_id, caller.as_actor())
+    organization = await visible(db, caller, generation_id, Role.MEMBER)
+    stopped = await owner.cancel(organization, generation_id, caller.as_actor())
     return JSONResponse(await _shown(db, caller, generation_id), 202 if stopped else 200)
 
 
 @router.put("/generations/{generation_id}/tags/{tag:path}", status_code=204, summary="Put a tag")
 async def put_tag(
-    generation_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep
+    generation_id: str, tag: str, caller: MemberById, db: DatabaseDep, tagging: TaggingDep
 ) -> None:
     organization = await visible(db, caller, generation_id, Role.MEMBER)
     await tagging.put_on_generation(organization, generation_id, clean_tag(tag))
@@ -138,10 +147,10 @@ async def put_tag(
     "/generations/{generation_id}/tags/{tag:path}", status_code=204, summary="Drop a tag"
 )
 async def drop_tag(
-    generation_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep
+    generation_id: str, tag: str, caller: MemberById, db: DatabaseDep, tagging: TaggingDep
 ) -> None:
     organization = await visible(db, caller, generation_id, Role.MEMBER)
-    await tagging.drop_from_generation(organization, generation_id, clean_tag(tag))
+    await tagging.remove_from_generation(organization, generation_id, clean_tag(tag))
 
 
 @router.get(
@@ -150,17 +159,45 @@ async def drop_tag(
     summary="The providers this server has, and the built-in models",
 )
 async def models(providers: Annotated[Providers, provided(Providers)]) -> dict[str, Any]:
-    return list_of_models(providers)
+    return show_models(providers)
 
 
 @router.get("/api/organizations/{org}/spending", summary="What generations cost")
 async def spending(
-    access: Annotated[Access, allow(Role.VIEWER)],
-    db: Db,
+    access: AsViewer,
+    db: DatabaseDep,
     since: Annotated[int, Query(ge=0, description="Epoch milliseconds, inclusive.")] = 0,
     until: Annotated[int, Query(ge=0, description="Epoch milliseconds, exclusive.")] = _FOR_EVER,
 ) -> dict[str, Any]:
     return show_spending(await library.spending(db, access.organization, since, until))
+
+
+@router.post(
+    "/webhooks/{provider}",
+    dependencies=[open_to_everyone],
+    summary="For providers: a task is done, or is not going to be",
+    response_class=Response,
+)
+async def webhook(
+    provider: str,
+    request: Request,
+    webhooks: Annotated[Webhooks, provided(Webhooks)],
+    generation_id: Annotated[str, Query()] = "",
+    token: Annotated[str, Query()] = "",
+    task: Annotated[str | None, Query(description="The artifact this is about.")] = None,
+) -> Response:
+    known = webhooks.known(provider, generation_id, token)
+    if known is None:
+        raise NotFound
+    body = await request.body()
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise InvalidJson from error
+    headers = dict(request.headers)
+    if not await webhooks.receive(known, generation_id, task, headers, body, payload):
+        raise NotFound
+    return Response(status_code=200)
 
 
 async def visible(db: Database, caller: Caller, generation_id: str, role: Role) -> str:
@@ -177,7 +214,7 @@ async def _shown(db: Database, caller: Caller, generation_id: str) -> dict[str, 
     active = await repo.find(db, generation_id)
     if active is not None and not active.status.over:
         return show_active(active)
-    made = await library.find_made(db, generation_id)
-    if made is None:
+    done = await library.find_finished(db, generation_id)
+    if done is None:
         raise NotFound
-    return show_made(made)
+    return show_finished(done)

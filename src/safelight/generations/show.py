@@ -1,12 +1,20 @@
-"""Generations and artifacts as clients see them: the same shape in flight and afterwards."""
+"""Generations, artifacts and models as clients see them. A generation has the same shape in flight
+and afterwards."""
 
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from safelight.generations.artifacts.repo import Artifact, Made, Spent
-from safelight.generations.lifecycle import Generation
+from safelight.generations.lifecycle import (
+    Artifact,
+    FinishedGeneration,
+    Generation,
+    MediaKind,
+    ProviderSpending,
+)
+from safelight.generations.providers.registry import Providers
+from safelight.generations.studio.catalogue import DEFAULT_SIZES, MODELS
 from safelight.infra.injected import iso
 
 
@@ -30,22 +38,22 @@ def show_active(generation: Generation) -> dict[str, Any]:
     }
 
 
-def show_made(made: Made) -> dict[str, Any]:
+def show_finished(done: FinishedGeneration) -> dict[str, Any]:
     return {
-        "id": made.id,
-        "status": made.status,
-        "provider": made.provider,
-        "kind": made.kind,
-        "model": made.model,
-        "input": made.input,
-        "tags": list(made.tags),
-        "count": made.count,
-        "artifactCount": made.artifact_count,
-        **_progress(made.tasks),
-        "cost": _dollars(made.cost),
-        "createdAt": iso(made.created_at),
-        "timeoutAt": iso(made.timeout_at),
-        "completedAt": iso(made.completed_at),
+        "id": done.id,
+        "status": done.status,
+        "provider": done.provider,
+        "kind": done.kind,
+        "model": done.model,
+        "input": done.input,
+        "tags": list(done.tags),
+        "count": done.count,
+        "artifactCount": done.artifact_count,
+        **_progress(done.tasks),
+        "cost": _dollars(done.cost),
+        "createdAt": iso(done.created_at),
+        "timeoutAt": iso(done.timeout_at),
+        "completedAt": iso(done.completed_at),
     }
 
 
@@ -62,7 +70,7 @@ def show_artifact(artifact: Artifact) -> dict[str, Any]:
     }
 
 
-def show_spending(spent: Sequence[Spent]) -> dict[str, Any]:
+def show_spending(spent: Sequence[ProviderSpending]) -> dict[str, Any]:
     return {
         "currency": "USD",
         "total": _dollars(sum((one.cost for one in spent), Decimal(0))),
@@ -74,6 +82,34 @@ def show_spending(spent: Sequence[Spent]) -> dict[str, Any]:
                 "cost": _dollars(one.cost),
             }
             for one in spent
+        ],
+    }
+
+
+def show_models(providers: Providers) -> dict[str, Any]:
+    """What can be asked for here: the studio's catalogue, and the vendors that have a key."""
+    return {
+        "items": [
+            {
+                "id": model.id,
+                "provider": "studio",
+                "title": model.title,
+                "description": model.description,
+                "kinds": list(MediaKind),
+                "example": model.example,
+                "sizes": {kind: list(size) for kind, size in DEFAULT_SIZES.items()},
+            }
+            for model in MODELS
+        ],
+        "nextCursor": None,
+        "providers": [
+            {
+                "name": known.name,
+                "configured": (offered := providers.find(known.name)) is not None,
+                "kinds": sorted(offered.kinds) if offered else [],
+                "models": known.hint,
+            }
+            for known in providers.known
         ],
     }
 

@@ -8,7 +8,7 @@ anything can still be under way, and again, row by row, right before it goes.
 import structlog
 
 from safelight.generations import repo
-from safelight.generations.keep import key_of
+from safelight.generations.lifecycle import key_of
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.infra.injected import Clock
@@ -20,7 +20,7 @@ _PREFIX = key_of("")
 _BATCH = 500
 
 
-class Sweep:
+class GenerationSweep:
     def __init__(
         self,
         db: Database,
@@ -40,7 +40,6 @@ class Sweep:
         """How many generations' state in flight was dropped."""
         before, total, purged = self._clock.now_ms() - self._keep_ms, 0, _BATCH
         while purged == _BATCH:
-            await reach("generations.purge")
             purged = await repo.purge(self._db, before, _BATCH)
             total += purged
         return total

@@ -6,18 +6,22 @@ provider does not know is submitted again. While a video is made, nothing runs h
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, assert_never
 
 from prometheus_client import Counter
 
 from safelight.generations import repo
 from safelight.generations.decide import (
-    Change,
-    End,
-    GoOn,
-    Step,
+    GenerationChange,
+    JobEnds,
+    JobFate,
+    JobGoesOn,
+    JobLost,
+    JobReturns,
+    TaskStep,
     answered,
     begun,
     gave_up,
@@ -25,32 +29,59 @@ from safelight.generations.decide import (
     not_stored,
 )
 from safelight.generations.fetch import FetchFailed, FetchRefused, FetchTrouble, TooLarge
+from safelight.generations.jobs import TaskPayload
 from safelight.generations.keep import Keeper, Keeping, Unwanted
-from safelight.generations.kinds import Working
-from safelight.generations.lifecycle import Code, Generation, Task, TaskStatus
+from safelight.generations.lifecycle import Generation, Task, TaskErrorCode, TaskStatus
 from safelight.generations.orders import Orders
-from safelight.generations.owner import OVER, Owner
+from safelight.generations.owner import OVER, Decide, Owner
 from safelight.generations.providers.base import (
-    Outcome,
     Provider,
+    ProviderAnswer,
+    ProviderTrouble,
     Refused,
-    Trouble,
-    Unknown,
+    TaskUnknown,
 )
-from safelight.generations.providers.pace import Pace
 from safelight.generations.providers.registry import Providers
 from safelight.infra.activity import Unit
+from safelight.infra.bus import Bus
 from safelight.infra.failpoints import reach
-from safelight.infra.injected import Ids
+from safelight.infra.injected import Clock, Ids
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Done, Failure, Job, Verdict
 
 _BUSY_SECONDS = 2.0
 _LEAST_SECONDS = 5.0
+_LONGEST_PAUSE = 60.0
+
+
+class Pace:
+    """How fast one provider is asked: so many calls at once, so many a minute, and none for a while
+    after it asked everybody to slow down. Per process; several processes ask that much each."""
+
+    def __init__(self, clock: Clock, at_once: int, per_minute: int | None = None) -> None:
+        self._clock = clock
+        self._turns = asyncio.Semaphore(at_once)
+        self._gap = 60.0 / per_minute if per_minute else 0.0
+        self._next = 0.0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        async with self._turns:
+            now = self._clock.monotonic()
+            start = max(self._next, now)
+            self._next = start + self._gap
+            if start > now:
+                await asyncio.sleep(start - now)
+            yield
+
+    def slow_down(self, seconds: float) -> None:
+        """For whoever has not begun yet."""
+        until = self._clock.monotonic() + min(seconds, _LONGEST_PAUSE)
+        self._next = max(self._next, until)
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class TakenTask:
     """A task this job has taken up, as it stands."""
 
     generation: Generation
@@ -71,6 +102,7 @@ class Work:
         orders: Orders,
         keeper: Keeper,
         ids: Ids,
+        bus: Bus,
         metrics: Metrics,
         *,
         fetch_seconds: float,
@@ -84,7 +116,7 @@ class Work:
         self._fetch_seconds = fetch_seconds
         self._running: dict[str, set[asyncio.Task[Any]]] = {}
         self._deaf: set[asyncio.Task[Any] | None] = set()
-        owner.queue.bus.subscribe(OVER, self._stop)
+        bus.subscribe(OVER, self._stop)
         self._outcomes = Counter(
             "safelight_generation_tasks_total",
             "Provider answers and stored results, by provider and outcome.",
@@ -92,7 +124,7 @@ class Work:
             registry=metrics.registry,
         )
 
-    async def handle(self, job: Job[Working]) -> Verdict:
+    async def handle(self, job: Job[TaskPayload]) -> Verdict:
         """Stops when its generation ends by other hands: nobody waits for the result."""
         inner = asyncio.create_task(self._handle(job))
         beside = self._running.setdefault(job.payload.generationId, set())
@@ -115,49 +147,57 @@ class Work:
         for running in self._running.get(generation_id, set()) - spared:
             running.cancel()
 
-    async def _handle(self, job: Job[Working]) -> Verdict:
+    async def _handle(self, job: Job[TaskPayload]) -> Verdict:
         seen = await repo.find(self._owner.db, job.payload.generationId)
-        if seen is None or next_step(seen, job.payload.artifactId) is Step.OVER:
-            return Done()
+        if seen is None or next_step(seen, job.payload.artifactId) is TaskStep.OVER:
+            return Done()  # also where its provider is gone
         provider = self._providers.find(seen.provider)
         if provider is None:
             return await self._without_provider(job, seen.provider)
         step = next_step(seen, job.payload.artifactId, can_be_asked=provider.can_be_asked)
-        if step is Step.SUBMIT:
-            return await self._submit(job, provider)
-        taken = await self._take(job, provider, step)
-        return await self._ask(job, taken) if taken else Done(already=True)
+        match step:
+            case TaskStep.SUBMIT:
+                return await self._submit(job, provider)
+            case TaskStep.ASK | TaskStep.STORE:
+                taken = await self._take(job, provider, step)
+                return await self._ask(job, taken) if taken else Done(already=True)
+            case TaskStep.OVER:
+                return Done()
+            case _:
+                assert_never(step)
 
-    async def _take(self, job: Job[Working], provider: Provider, step: Step) -> Taken | None:
+    async def _take(
+        self, job: Job[TaskPayload], provider: Provider, step: TaskStep
+    ) -> TakenTask | None:
         """None: the task is over, and the job has been ended."""
         fresh = None if provider.chooses_ids else self._ids.uuid4()
         artifact_id = job.payload.artifactId
 
-        def take(generation: Generation, _: int) -> Change:
+        def take(generation: Generation, _: int) -> GenerationChange:
             return begun(generation, artifact_id, step, fresh)
 
-        change = await self._owner.change(job.payload.generationId, take, job)
+        change = await self._change(job, take)
         task = change.after.task(artifact_id) if change else None
-        if change is None or task is None or isinstance(change.then, End):
+        if change is None or task is None or not _goes_on(change.then):
             return None
-        return Taken(change.after, task, provider)
+        return TakenTask(change.after, task, provider)
 
-    async def _submit(self, job: Job[Working], provider: Provider) -> Verdict:
-        outcome: Outcome | None = None
+    async def _submit(self, job: Job[TaskPayload], provider: Provider) -> Verdict:
+        outcome: ProviderAnswer | None = None
         pace = self._paces[provider.name]
         async with pace.turn():
-            taken = await self._take(job, provider, Step.SUBMIT)
+            taken = await self._take(job, provider, TaskStep.SUBMIT)
             if taken is None:
                 return Done(already=True)
             if not taken.delivered:
                 outcome = await self._call(taken)
-                if isinstance(outcome, Trouble) and outcome.busy:
+                if isinstance(outcome, ProviderTrouble) and outcome.busy:
                     pace.slow_down(outcome.retry_after or _BUSY_SECONDS)
         if outcome is None:
             return await self._store(job, taken)
         return await self._answered(job, taken, outcome)
 
-    async def _call(self, taken: Taken) -> Outcome:
+    async def _call(self, taken: TakenTask) -> ProviderAnswer:
         """Heard to its end where the vendor can be told to stop what it has begun."""
         order, mine = self._orders.order(taken.generation, taken.task), asyncio.current_task()
         if taken.provider.cancels:
@@ -168,82 +208,97 @@ class Work:
         finally:
             self._deaf.discard(mine)
 
-    async def _ask(self, job: Job[Working], taken: Taken) -> Verdict:
+    async def _ask(self, job: Job[TaskPayload], taken: TakenTask) -> Verdict:
         if taken.delivered:
             return await self._store(job, taken)
         order = self._orders.order(taken.generation, taken.task)
         await reach("generations.ask")
         outcome = await taken.provider.poll(order)
-        if isinstance(outcome, Unknown):
+        if isinstance(outcome, TaskUnknown):
             return await self._submit(job, taken.provider)
         return await self._answered(job, taken, outcome)
 
-    async def _answered(self, job: Job[Working], taken: Taken, outcome: Outcome) -> Verdict:
-        self._count(taken, type(outcome).__name__.lower())
+    async def _answered(
+        self, job: Job[TaskPayload], taken: TakenTask, outcome: ProviderAnswer
+    ) -> Verdict:
+        self._count(taken, outcome.label)
         attempt, artifact_id = taken.task.attempt, taken.task.artifact_id
 
-        def settle(generation: Generation, now: int) -> Change:
+        def learn(generation: Generation, now: int) -> GenerationChange:
             return answered(generation, artifact_id, attempt, outcome, now)
 
-        await reach("generations.answered")
-        change = await self._owner.change(taken.generation.id, settle, job)
+        change = await self._change(job, learn)
         task = change.after.task(artifact_id) if change else None
-        if change is None or task is None or not isinstance(change.then, GoOn):
+        if change is None or task is None or not _goes_on(change.then):
             return Done(already=change is not None)
-        return await self._store(job, Taken(change.after, task, taken.provider))
+        return await self._store(job, TakenTask(change.after, task, taken.provider))
 
-    async def _store(self, job: Job[Working], taken: Taken) -> Verdict:
+    async def _store(self, job: Job[TaskPayload], taken: TakenTask) -> Verdict:
         generation, task = taken.generation, taken.task
         assert task.media is not None  # noqa: S101 - a delivered task has its media
         order = self._orders.order(generation, task)
         keeping = Keeping(generation, task, task.media, order, taken.provider, job)
         seconds = min(self._fetch_seconds, max(order.seconds, _LEAST_SECONDS))
         try:
-            change = await self._keeper.keep(keeping, seconds)
+            await self._keeper.keep(keeping, seconds)
         except Unwanted:
             return Done()
         except FetchTrouble as error:
-            return await self._not_stored(job, taken, Trouble(str(error)))
+            return await self._not_stored(job, taken, ProviderTrouble(str(error)))
         except (FetchRefused, FetchFailed, TooLarge) as error:
             return await self._not_stored(job, taken, Refused.because(str(error), code_of(error)))
         self._count(taken, "stored")
-        self._owner.tell(change, job)
         return Done(already=True)
 
-    async def _not_stored(self, job: Job[Working], taken: Taken, outcome: Outcome) -> Verdict:
+    async def _not_stored(
+        self, job: Job[TaskPayload], taken: TakenTask, why: Refused | ProviderTrouble
+    ) -> Verdict:
         self._count(taken, "not_stored")
         attempt, artifact_id = taken.task.attempt, taken.task.artifact_id
 
-        def settle(generation: Generation, now: int) -> Change:
-            return not_stored(generation, artifact_id, attempt, outcome, now)
+        def learn(generation: Generation, now: int) -> GenerationChange:
+            return not_stored(generation, artifact_id, attempt, why, now)
 
-        await reach("generations.not_stored")
-        change = await self._owner.change(taken.generation.id, settle, job)
-        return Done(already=change is not None)
+        return Done(already=await self._change(job, learn) is not None)
 
-    async def _without_provider(self, job: Job[Working], name: str) -> Verdict:
+    async def _without_provider(self, job: Job[TaskPayload], name: str) -> Verdict:
         message = f"{name} has no key on this server any more."
 
-        def fail(generation: Generation, now: int) -> Change:
-            return replace(gave_up(generation, job.payload.artifactId, message, now), then=End())
+        def fail(generation: Generation, now: int) -> GenerationChange:
+            return replace(
+                gave_up(generation, job.payload.artifactId, message, now), then=JobEnds()
+            )
 
-        await reach("generations.without_provider")
-        change = await self._owner.change(job.payload.generationId, fail, job)
-        return Done(already=change is not None)
+        return Done(already=await self._change(job, fail) is not None)
 
-    async def on_dead(self, unit: Unit, job: Job[Working], failure: Failure) -> None:
-        def fail(generation: Generation, now: int) -> Change:
+    async def on_dead(self, unit: Unit, job: Job[TaskPayload], failure: Failure) -> None:
+        def fail(generation: Generation, now: int) -> GenerationChange:
             return gave_up(generation, job.payload.artifactId, failure.message, now)
 
-        await reach("generations.give_up")
-        change = await self._owner.change_on(unit.connection, job.payload.generationId, fail)
-        unit.tell(*(change.entries if change else ()))
+        await self._owner.change_in(unit, job.payload.generationId, fail)
 
-    def _count(self, taken: Taken, outcome: str) -> None:
+    async def _change(self, job: Job[TaskPayload], decide: Decide) -> GenerationChange | None:
+        return await self._owner.change(job.organization, job.payload.generationId, decide, job)
+
+    def _count(self, taken: TakenTask, outcome: str) -> None:
         self._outcomes.labels(taken.provider.name, outcome).inc()
 
 
-def code_of(error: Exception) -> Code:
+def _goes_on(then: JobFate) -> bool:
+    match then:
+        case JobGoesOn():
+            return True
+        case JobEnds() | JobReturns() | JobLost():
+            return False
+        case _:
+            assert_never(then)
+
+
+def code_of(error: Exception) -> TaskErrorCode:
     if isinstance(error, TooLarge):
-        return Code.TOO_LARGE
-    return Code.FETCH_REFUSED if isinstance(error, FetchRefused) else Code.PROVIDER_ERROR
+        return TaskErrorCode.TOO_LARGE
+    return (
+        TaskErrorCode.FETCH_REFUSED
+        if isinstance(error, FetchRefused)
+        else TaskErrorCode.PROVIDER_ERROR
+    )

@@ -31,10 +31,6 @@ _BY_STATUS: dict[int, type[SafelightError]] = {
 }
 
 
-class UnknownError(SafelightError):
-    """Something went wrong on our side. Nothing was accepted; please try again."""
-
-
 def install(
     app: FastAPI,
     *,
@@ -86,7 +82,7 @@ def as_safelight_error(request: Request, exception: Exception) -> SafelightError
     if isinstance(exception, UNSTORABLE_TEXT):
         return errors.InvalidRequest("The request holds a character that cannot be stored.")
     structlog.get_logger().error("unexpected error", exc_info=exception)
-    return UnknownError()
+    return errors.UnknownError()
 
 
 def _from_http(exception: HTTPException) -> SafelightError:
@@ -97,7 +93,7 @@ def _from_http(exception: HTTPException) -> SafelightError:
         return kind()
     if exception.status_code < HTTPStatus.INTERNAL_SERVER_ERROR:
         return errors.InvalidRequest(str(exception.detail))
-    return UnknownError()
+    return errors.UnknownError()
 
 
 def _validation(request: Request, exception: RequestValidationError) -> SafelightError:

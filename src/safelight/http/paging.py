@@ -7,6 +7,7 @@ from fastapi import Depends, Query
 from itsdangerous import BadSignature, URLSafeSerializer
 
 from safelight.errors import InvalidRequest
+from safelight.http.frame import provided
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items, 1 to 200.")]
 Cursor = Annotated[str | None, Query(description="`nextCursor` of the page before.")]
@@ -34,6 +35,9 @@ class Cursors:
                 "That cursor is not one of this list's. Start again without a cursor."
             ) from error
         return list(key)
+
+
+CursorsDep = Annotated[Cursors, provided(Cursors)]
 
 
 async def _no_extra_cursor(

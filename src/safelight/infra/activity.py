@@ -213,6 +213,19 @@ async def feed(
 
 
 @read
+async def last_move(db: Database, organization: str, subject: str, to: str) -> Activity | None:
+    """The last line of a subject's story that tells of a move to this state."""
+    row = await db.fetchrow(
+        "SELECT seq, type, at, data FROM activity WHERE organization = $1 AND subject = $2 "
+        "AND data ->> 'to' = $3 ORDER BY seq DESC LIMIT 1",
+        organization,
+        subject,
+        to,
+    )
+    return None if row is None else Activity(row["seq"], row["type"], row["at"], row["data"])
+
+
+@read
 async def bounds(db: Database, organization: str) -> tuple[int, int]:
     """Where the feed begins (what lies at or before it was cut) and its newest seq."""
     row = await db.fetchrow(

@@ -119,6 +119,10 @@ class Database:
         async with self.connection() as connection, connection.transaction():
             yield connection
 
+    async def check(self) -> None:
+        """Raises one of AWAY when it does not answer."""
+        await self.fetchval("SELECT true")
+
     async def fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
         async with self.connection() as connection:
             return await connection.fetch(sql, *values)

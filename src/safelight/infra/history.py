@@ -1,12 +1,12 @@
 """Lines of history, the spine: what a change tells of itself, and the world of it. Pure.
 
 Every change of state, every drop and every failed attempt leaves a line, in the same transaction as
-the change (unit.py). A feature declares which of its types are public messages and what they carry
-(`MESSAGES` beside its lifecycle); all others are inner ones: part of a subject's story, and of the
-feed only when asked for.
+the change (activity.py). A feature declares which of its types are public messages and what they
+carry (`MESSAGES` beside its lifecycle); all others are inner ones: part of a subject's story, and
+of the feed only when asked for.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,19 +46,3 @@ class Activity:
     def as_history(self) -> dict[str, Any]:
         story = {key: self.data[key] for key in STORY if key in self.data}
         return {"seq": self.seq, "at": iso(self.at), "type": self.type, **story}
-
-
-class Messages:
-    """The public messages of all features, and the fields each has beyond seq, type and at."""
-
-    def __init__(self, *declared: Mapping[str, tuple[str, ...]]) -> None:
-        self._fields = {kind: names for one in declared for kind, names in one.items()}
-
-    @property
-    def types(self) -> list[str]:
-        return list(self._fields)
-
-    def show(self, activity: Activity) -> dict[str, Any]:
-        data, names = activity.data, self._fields.get(activity.type)
-        fields = data if names is None else {name: data[name] for name in names if name in data}
-        return {"seq": activity.seq, "type": activity.type, "at": iso(activity.at), **fields}

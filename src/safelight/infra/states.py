@@ -33,7 +33,12 @@ class State(StrEnum):
     phase: Phase
 
     def __new__(
-        cls, value: str, word: str, icon: str, tone: str = "plain", phase: Phase = Phase.UNDER_WAY
+        cls,
+        value: str,
+        word: str = "",
+        icon: str = "",
+        tone: str = "plain",
+        phase: Phase = Phase.UNDER_WAY,
     ) -> Self:
         state = str.__new__(cls, value)
         state._value_ = value

@@ -1,7 +1,7 @@
 """An upload from first byte to answer: receive, record, or leave nothing behind."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -11,17 +11,18 @@ from typing import Any
 import structlog
 
 from safelight.errors import NameTaken, SafelightError, Unavailable
-from safelight.infra.db import AWAY, Connection, Database
+from safelight.infra.activity import Units
+from safelight.infra.db import AWAY, STATEMENT_LOST, Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
-from safelight.infra.injected import Clock, Ids, ImageId, iso
+from safelight.infra.injected import Ids, ImageId
 from safelight.infra.metrics import Metrics
 from safelight.ingest import repo
 from safelight.ingest.contract import DatabaseError, OutcomeUnknown
-from safelight.ingest.directory import Incoming, IngestDirectory
-from safelight.ingest.lifecycle import Status, check
-from safelight.ingest.receive import Limits, Received, Receiver
-from safelight.ingest.repo import Image
+from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.jobs import OFFLOAD
+from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.ingest.receive import Incoming, Received, Receiver, UploadLimits
 from safelight.objects.keys import clean_name, numbered
 
 _NAMES_AT_A_TIME = 50
@@ -35,7 +36,7 @@ class OnConflict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class UploadRequest:
     """What the request says besides its bytes."""
 
     organization: str
@@ -49,30 +50,28 @@ class Upload:
 class Ingest:
     def __init__(
         self,
-        db: Database,
+        units: Units,
         directory: IngestDirectory,
-        limits: Limits,
-        clock: Clock,
+        limits: UploadLimits,
         ids: Ids,
         metrics: Metrics,
-        announce: Callable[[str], None],
     ) -> None:
-        self._db = db
+        self._units = units
+        self._db = units.db
         self.directory = directory
         self.limits = limits
-        self._clock = clock
+        self._clock = units.clock
         self._ids = ids
         self._metrics = metrics
-        self._announce = announce  # called after the commit with the organization
         self._executor = ThreadPoolExecutor(8, thread_name_prefix="ingest")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._executor.shutdown()
 
-    async def accept(self, upload: Upload, stream: AsyncIterator[bytes]) -> Image:
+    async def accept(self, upload: UploadRequest, stream: AsyncIterator[bytes]) -> Image:
         started = self._clock.monotonic()
         image_id = self._ids.image(self._clock.now_ms())
-        incoming = self.directory.incoming(image_id)
+        incoming = Incoming(self.directory, image_id)
         try:
             received = await Receiver(incoming, self.limits, self._executor).receive(
                 upload.content_type, stream, upload.checksum
@@ -83,12 +82,11 @@ class Ingest:
         except BaseException:
             await self._discard(incoming)
             raise
-        self._announce(image.organization)
+        self._units.announce(image.organization, OFFLOAD)
         self._account(image, started)
         return image
 
-    async def _record(self, upload: Upload, image_id: ImageId, received: Received) -> Image:
-        check(Status.UPLOADED, Status.INGESTED)
+    async def _record(self, upload: UploadRequest, image_id: ImageId, received: Received) -> Image:
         image = self._image(upload, image_id, received)
         try:
             if upload.on_conflict is OnConflict.REPLACE:
@@ -98,29 +96,37 @@ class Ingest:
                 image = await self._record_under_free_name(upload, image, received.file_name)
             await reach("ingest.recorded")
         except repo.ConnectionLost as lost:
-            await self._settle(image_id, lost.backend)
+            await self._find_out_if_recorded(image_id, lost.backend)
         except Unavailable as error:
             raise DatabaseError from error
         return image
 
-    async def _record_under_free_name(self, upload: Upload, image: Image, file_name: str) -> Image:
-        async with self._db.transaction() as connection:
-            await repo.lock_names(connection, image.organization)
-            name = await _free_name(connection, image.organization, image.name)
-            if name != image.name and upload.on_conflict is OnConflict.REFUSE:
-                raise NameTaken(f"There is already an image called {image.name}.")
-            image = replace(image, name=name)
-            await self._write(connection, image, upload, file_name)
+    async def _record_under_free_name(
+        self, upload: UploadRequest, image: Image, file_name: str
+    ) -> Image:
+        backend = None
+        try:
+            async with self._units.open(image.organization) as unit:
+                backend = unit.connection.get_server_pid()
+                await repo.lock_names(unit.connection, image.organization)
+                name = await _free_name(unit.connection, image.organization, image.name)
+                if name != image.name and upload.on_conflict is OnConflict.REFUSE:
+                    raise NameTaken(f"There is already an image called {image.name}.")
+                image = replace(image, name=name)
+                await self._write(unit.connection, image, upload, file_name)
+        except STATEMENT_LOST as error:
+            if backend is None:
+                raise DatabaseError from error
+            raise repo.ConnectionLost(backend) from error
         return image
 
     async def _write(
-        self, connection: Connection, image: Image, upload: Upload, file_name: str
+        self, connection: Connection, image: Image, upload: UploadRequest, file_name: str
     ) -> None:
-        entries = _entries(image, upload, file_name)
-        await reach("ingest.record")
-        await repo.record(connection, image, self.directory.node, entries)
+        lines = _lines(image, upload, file_name)
+        await repo.record_upload(connection, image, self.directory.node, lines)
 
-    async def _settle(self, image_id: ImageId, backend: int) -> None:
+    async def _find_out_if_recorded(self, image_id: ImageId, backend: int) -> None:
         """COMMIT's answer was lost. Recorded: carry on. Not recorded: an error that cleans up."""
         for pause in _LOOK_AGAIN_SECONDS:
             try:
@@ -133,14 +139,14 @@ class Ingest:
             raise DatabaseError
         raise OutcomeUnknown
 
-    def _image(self, upload: Upload, image_id: ImageId, received: Received) -> Image:
+    def _image(self, upload: UploadRequest, image_id: ImageId, received: Received) -> Image:
         now = self._clock.now_ms()
         return Image(
             id=image_id,
             organization=upload.organization,
             name=upload.name or clean_name(received.file_name, received.header.extension),
             idempotency_key=self._ids.uuid4(),
-            status=Status.INGESTED,
+            status=ImageStatus.INGESTED,
             temp_path=str(received.path),
             checksum=received.checksum,
             mime_type=received.header.mime_type,
@@ -160,14 +166,14 @@ class Ingest:
             structlog.get_logger().warning("a temporary file stays for the sweep", error=str(error))
 
     def _account(self, image: Image, started: float) -> None:
-        self._metrics.uploads.labels("INGESTED").inc()
+        self._metrics.uploads.labels(image.status).inc()
         self._metrics.upload_bytes.inc(image.size_bytes)
         structlog.get_logger().info(
             "[Upload]",
             imageId=image.id,
             tempPath=image.temp_path,
             checksum=image.checksum,
-            transition="UPLOADED → INGESTED",
+            transition=f"{ImageStatus.UPLOADED} → {image.status}",
             status=image.status,
             sizeBytes=image.size_bytes,
             durationMs=round((self._clock.monotonic() - started) * 1000, 1),
@@ -178,17 +184,6 @@ class Ingest:
         structlog.get_logger().warning(
             "[Upload Error]", code=error.code, error=error.message, cause=repr(cause or error)
         )
-
-
-def answer(image: Image) -> dict[str, Any]:
-    """The immutable answer: these five fields and no others."""
-    return {
-        "imageId": image.id,
-        "status": image.status,
-        "checksum": image.checksum,
-        "sizeBytes": image.size_bytes,
-        "uploadedAt": iso(image.created_at),
-    }
 
 
 async def _free_name(connection: Connection, organization: str, name: str) -> str:
@@ -202,7 +197,7 @@ async def _free_name(connection: Connection, organization: str, name: str) -> st
                 return candidate
 
 
-def _entries(image: Image, upload: Upload, file_name: str) -> list[Line]:
+def _lines(image: Image, upload: UploadRequest, file_name: str) -> list[Line]:
     """Both moves of the state machine; the second is what the world is told."""
     message = {
         "imageId": image.id,
@@ -211,7 +206,7 @@ def _entries(image: Image, upload: Upload, file_name: str) -> list[Line]:
         "sizeBytes": image.size_bytes,
     }
     subject = f"image:{image.id}"
-    arrived: dict[str, Any] = {"to": Status.UPLOADED, "actor": upload.actor}
+    arrived: dict[str, Any] = {"to": ImageStatus.UPLOADED, "actor": upload.actor}
     if upload.name is None and image.name != file_name:
         # ascii() because a file name may hold what a JSON column cannot.
         arrived["reason"] = f"sent as {ascii(file_name)[:300]}, kept as {image.name}"
@@ -220,7 +215,7 @@ def _entries(image: Image, upload: Upload, file_name: str) -> list[Line]:
         Line(
             subject,
             "upload_ingested",
-            {"from": Status.UPLOADED, "to": Status.INGESTED, **message},
+            {"from": ImageStatus.UPLOADED, "to": ImageStatus.INGESTED, **message},
             also=f"upload:{image.name}",
         ),
     ]

@@ -8,7 +8,7 @@ a box may reach past the bytes given but never past the box that holds it; nothi
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from safelight.ingest.headers import CutShort, Malformed, Size, big
+Size = tuple[int, int]
 
 AVIF_BRANDS: Final = frozenset({b"avif", b"avis"})
 HEIC_BRANDS: Final = frozenset(
@@ -23,7 +23,15 @@ _LONG_SIZE: Final = 1
 _FULL_BOX: Final = 4
 
 
-class Box(NamedTuple):
+class Malformed(ValueError):
+    """The header breaks its format's rules; the message completes 'it …'."""
+
+
+class CutShort(Malformed):
+    """The bytes end before the size."""
+
+
+class AvifBox(NamedTuple):
     """`start` is where the content starts; `end` may lie past the bytes that were given."""
 
     kind: bytes
@@ -67,35 +75,35 @@ def avif_size(head: bytes) -> Size:
     return track
 
 
-def _boxes(head: bytes, at: int, end: int) -> Iterator[Box]:
+def _boxes(head: bytes, at: int, end: int) -> Iterator[AvifBox]:
     while at < end:
         box = _box(head, at, end)
         yield box
         at = box.end
 
 
-def _box(head: bytes, at: int, parent_end: int) -> Box:
-    size, header = big(head, at, 4), _HEADER
-    kind = big(head, at + 4, 4).to_bytes(4, "big")
+def _box(head: bytes, at: int, parent_end: int) -> AvifBox:
+    size, header = _big(head, at, 4), _HEADER
+    kind = _big(head, at + 4, 4).to_bytes(4, "big")
     if size == _LONG_SIZE:
-        size, header = big(head, at + _HEADER, 8), _LONG_HEADER
+        size, header = _big(head, at + _HEADER, 8), _LONG_HEADER
     end = at + size if size else parent_end
     if end < at + header or end > parent_end:
         raise Malformed("has a box that does not fit into its surroundings")
-    return Box(kind, at + header, end)
+    return AvifBox(kind, at + header, end)
 
 
-def _first(head: bytes, parent: Box, kind: bytes) -> Box | None:
+def _first(head: bytes, parent: AvifBox, kind: bytes) -> AvifBox | None:
     return next((box for box in _boxes(head, parent.start, parent.end) if box.kind == kind), None)
 
 
-def _number(head: bytes, box: Box, offset: int, length: int) -> int:
+def _number(head: bytes, box: AvifBox, offset: int, length: int) -> int:
     if box.start + offset + length > box.end:
         raise Malformed("has a box that is too small for its content")
-    return big(head, box.start + offset, length)
+    return _big(head, box.start + offset, length)
 
 
-def _primary_item_size(head: bytes, meta: Box) -> Size | None:
+def _primary_item_size(head: bytes, meta: AvifBox) -> Size | None:
     content = meta._replace(start=meta.start + _FULL_BOX)
     primary = _first(head, content, b"pitm")
     properties = _first(head, content, b"iprp")
@@ -105,7 +113,7 @@ def _primary_item_size(head: bytes, meta: Box) -> Size | None:
     return _item_size(head, properties, _number(head, primary, _FULL_BOX, id_length))
 
 
-def _item_size(head: bytes, properties: Box, item: int) -> Size | None:
+def _item_size(head: bytes, properties: AvifBox, item: int) -> Size | None:
     """By association, not the largest: in a grid each tile has a size of its own."""
     container = _first(head, properties, b"ipco")
     if container is None:
@@ -123,7 +131,7 @@ def _item_size(head: bytes, properties: Box, item: int) -> Size | None:
     return None
 
 
-def _associations(head: bytes, ipma: Box, item: int) -> Iterator[int]:
+def _associations(head: bytes, ipma: AvifBox, item: int) -> Iterator[int]:
     """The property indices of one item, counted from 1."""
     id_length = 4 if _number(head, ipma, 0, 1) else 2
     length = 2 if _number(head, ipma, 1, 3) & 1 else 1
@@ -139,7 +147,7 @@ def _associations(head: bytes, ipma: Box, item: int) -> Iterator[int]:
         at += count * length
 
 
-def _track_size(head: bytes, moov: Box) -> Size | None:
+def _track_size(head: bytes, moov: AvifBox) -> Size | None:
     """The first track with a size; an audio track has none."""
     for track in _boxes(head, moov.start, moov.end):
         if track.kind == b"trak" and (header := _first(head, track, b"tkhd")):
@@ -149,7 +157,14 @@ def _track_size(head: bytes, moov: Box) -> Size | None:
     return None
 
 
-def _track_header_size(head: bytes, tkhd: Box) -> Size:
+def _track_header_size(head: bytes, tkhd: AvifBox) -> Size:
     """Fixed-point numbers at the end of the box, after fields whose length the version decides."""
     at = 88 if _number(head, tkhd, 0, 1) else 76
     return _number(head, tkhd, at, 4) >> 16, _number(head, tkhd, at + 4, 4) >> 16
+
+
+def _big(head: bytes, at: int, length: int) -> int:
+    chunk = head[at : at + length]
+    if len(chunk) < length:
+        raise CutShort
+    return int.from_bytes(chunk, "big")

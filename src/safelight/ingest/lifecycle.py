@@ -1,8 +1,12 @@
-"""The states of an image and the only moves between them. docs/states.md is drawn from this."""
+"""An image: its states and the only moves between them (docs/states.md is drawn from this), its
+record, and how its journey to the store can end. Pure."""
 
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Self
 
-from safelight.infra.states import Machine
+from safelight.infra.injected import ImageId
+from safelight.infra.states import Machine, Phase, State
 
 # What the world is told, and the fields of each message.
 MESSAGES = {
@@ -11,18 +15,69 @@ MESSAGES = {
 }
 
 
-class Status(StrEnum):
-    UPLOADED = "UPLOADED"  # all bytes have arrived
-    INGESTED = "INGESTED"  # the temporary file is safe and its metadata recorded
-    STORED = "STORED"  # the original is in the object store
-    FAILED = "FAILED"  # it could not be ingested or stored; the history says why
+class ImageStatus(State):
+    # All bytes have arrived.
+    UPLOADED = ("UPLOADED", "Received", "inbox")
+    # The temporary file is safe and its metadata recorded.
+    INGESTED = ("INGESTED", "Received", "inbox")
+    # The original is in the object store.
+    STORED = ("STORED", "Stored", "archive", "plain", Phase.OVER)
+    # It could not be ingested or stored; the history says why.
+    FAILED = ("FAILED", "Not stored", "alert", "problem", Phase.OVER)
 
 
-TRANSITIONS: dict[Status, tuple[Status, ...]] = {
-    Status.UPLOADED: (Status.INGESTED, Status.FAILED),
-    Status.INGESTED: (Status.STORED, Status.FAILED),
-    Status.STORED: (),
-    Status.FAILED: (Status.UPLOADED,),
-}
-MACHINE = Machine("An image", TRANSITIONS)
-check = MACHINE.check
+MACHINE = Machine(
+    "An image",
+    {
+        ImageStatus.UPLOADED: (ImageStatus.INGESTED, ImageStatus.FAILED),
+        ImageStatus.INGESTED: (ImageStatus.STORED, ImageStatus.FAILED),
+        ImageStatus.STORED: (),
+        ImageStatus.FAILED: (ImageStatus.UPLOADED,),
+    },
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    id: ImageId
+    organization: str
+    name: str
+    idempotency_key: str
+    status: ImageStatus
+    temp_path: str
+    checksum: str
+    mime_type: str
+    width: int
+    height: int
+    size_bytes: int
+    created_at: int
+    updated_at: int
+
+    @classmethod
+    def of_row(cls, row: Any) -> Self:
+        """A row of `images`, whichever statement read it."""
+        values = {key: row[key] for key in cls.__dataclass_fields__}
+        values["idempotency_key"] = str(values["idempotency_key"])
+        values["status"] = ImageStatus(values["status"])
+        return cls(**values)
+
+
+class OffloadOutcome(StrEnum):
+    """What the last step of an offload did; see image_stored and image_failed in sql/ingest.sql."""
+
+    STORED = "stored"
+    BEATEN = "beaten"
+    WANTED = "wanted"
+    ALREADY_DONE = "already_done"
+    LOST = "lost"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadResult:
+    outcome: OffloadOutcome
+    etag: str = ""
+    event_id: int | None = None
+    event_time: int | None = None
+    job_id: int | None = None
+    lessee: str | None = None

@@ -9,41 +9,32 @@ ingest directory's) ends. A file that is missing or not what was received makes 
 directory that is not the one this worker started with makes the job wait.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
 from prometheus_client import Counter
 
-from safelight.infra import activity
-from safelight.infra.db import Connection, Database
+from safelight.infra.activity import Units
+from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.files import ChecksumMismatch
 from safelight.infra.history import Line
-from safelight.infra.injected import Clock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.ingest import repo
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.lifecycle import Status, check
-from safelight.ingest.repo import Image, Outcome, Stored
-from safelight.objects.deliver import Deliver, Delivery
+from safelight.ingest.jobs import OffloadPayload
+from safelight.ingest.lifecycle import Image, ImageStatus, OffloadOutcome, OffloadResult
+from safelight.objects.deliver import Deliver
 from safelight.objects.events import OURS, Action, ObjectEvent
-from safelight.objects.jobs import DELIVER
+from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.keys import object_key
 from safelight.objects.store import Facts, Landed, ObjectStore, Place
 
 MISSING = Failure("FILE_MISSING", "The received file is no longer in the ingest directory.")
 CHANGED = Failure("CHECKSUM_ERROR", "The received file is not what it was when it arrived.")
-
-
-@dataclass(frozen=True, slots=True)
-class Offloading:
-    """The payload of `ingest.offload`."""
-
-    imageId: str  # noqa: N815 - payloads are JSON that people read
 
 
 class DirectoryAway(Exception):
@@ -53,20 +44,20 @@ class DirectoryAway(Exception):
 class Offload:
     def __init__(
         self,
-        db: Database,
+        units: Units,
         store: ObjectStore,
         directory: IngestDirectory,
         queue: Queue,
         deliver: Deliver,
-        clock: Clock,
         metrics: Metrics,
     ) -> None:
-        self._db = db
+        self._units = units
+        self._db = units.db
         self._store = store
         self._directory = directory
         self._queue = queue
         self._deliver = deliver
-        self._clock = clock
+        self._clock = units.clock
         self._outcomes = Counter(
             "safelight_offloads_total",
             "Images by what became of them on their way to storage.",
@@ -74,26 +65,43 @@ class Offload:
             registry=metrics.registry,
         )
 
-    async def handle(self, job: Job[Offloading]) -> Verdict:
+    async def handle(self, job: Job[OffloadPayload]) -> Verdict:
         image = await repo.find(self._db, job.payload.imageId)
-        if image is None or image.status is not Status.INGESTED:
+        if image is None or image.status is not ImageStatus.INGESTED:
             return Done()
         try:
             stored = await self._bring(image, job)
         except Exception as error:  # noqa: BLE001 - whatever it is, the history tells of it
             await self._note(image, job, error)
             return Retry(error)
-        self._tell(image, stored)
-        return job.ended(stored.outcome is not Outcome.LOST)
+        self._announce(image, stored)
+        return job.ended(stored.outcome is not OffloadOutcome.LOST)
 
-    async def _bring(self, image: Image, job: Job[Offloading]) -> Stored:
-        check(image.status, Status.STORED)
+    async def _bring(self, image: Image, job: Job[OffloadPayload]) -> OffloadResult:
         path = self._directory.path / Path(image.temp_path).name
-        facts = facts_of(image)
-        record = _Storing(image, facts, job, self._queue, self._clock)
+        facts = object_facts(image)
+
+        async def write(connection: Connection, landed: Landed) -> OffloadResult:
+            return await repo.store(
+                connection,
+                image,
+                landed,
+                facts.metadata,
+                _endings(image),
+                self._clock.now_ms(),
+                job,
+                (self._queue.lessee, self._queue.lease),
+            )
+
+        async def beaten(connection: Connection) -> OffloadResult | None:
+            here = Landed(Place.INGEST, "", image.size_bytes, image.checksum)
+            stored = await write(connection, here)
+            return None if stored.outcome is OffloadOutcome.WANTED else stored
+
         key = object_key(image.organization, image.name)
         try:
-            return await self._store.put_with(key, path, facts, record)
+            await reach("ingest.put")
+            return await self._store.put_with(key, path, facts, write, beaten)
         except ChecksumMismatch:
             return await self._fail(image, job, CHANGED)
         except FileNotFoundError:
@@ -110,30 +118,29 @@ class Offload:
         if node != self._directory.node:
             raise DirectoryAway(f"{self._directory.path} is not the directory it was.")
 
-    async def _fail(self, image: Image, job: Job[Offloading], failure: Failure) -> Stored:
-        check(image.status, Status.FAILED)
-        await reach("ingest.fail")
-        facts = {"from": image.status, "to": Status.FAILED, "error": failure.to_json()}
+    async def _fail(
+        self, image: Image, job: Job[OffloadPayload], failure: Failure
+    ) -> OffloadResult:
+        facts = {"from": image.status, "to": ImageStatus.FAILED, "error": failure.to_json()}
         line = _line(image, "image_failed", facts)
         outcome = await repo.fail(self._db, image, line, self._clock.now_ms(), job)
         structlog.get_logger().error("upload.failed", imageId=image.id, **failure.to_json())
-        return Stored(outcome)
+        return OffloadResult(outcome)
 
-    async def _note(self, image: Image, job: Job[Offloading], error: Exception) -> None:
+    async def _note(self, image: Image, job: Job[OffloadPayload], error: Exception) -> None:
         data = {"attempt": job.attempt, "error": Failure.of(error).to_json()}
-        entry = Line(f"image:{image.id}", "offload_attempt", data, also=f"upload:{image.name}")
-        async with self._db.connection() as connection:
-            await reach("ingest.note")
-            await activity.append(connection, image.organization, self._clock.now_ms(), entry)
+        line = Line(f"image:{image.id}", "offload_attempt", data, also=f"upload:{image.name}")
+        async with self._units.open(image.organization) as unit:
+            unit.tell(line)
 
-    def _tell(self, image: Image, stored: Stored) -> None:
+    def _announce(self, image: Image, stored: OffloadResult) -> None:
         """After the commit: the delivery runs here at once, and listeners hear of the news."""
         self._outcomes.labels(stored.outcome).inc()
-        if stored.outcome in {Outcome.LOST, Outcome.SETTLED}:
+        if stored.outcome in {OffloadOutcome.LOST, OffloadOutcome.ALREADY_DONE}:
             return
         if stored.event_id is not None:
             self._deliver.remember(_event(image, stored, stored.event_id))
-            delivery = Delivery(stored.event_id, image.name)
+            delivery = DeliverPayload(stored.event_id, image.name)
             self._queue.hand_over(
                 DELIVER,
                 stored.job_id,
@@ -141,47 +148,15 @@ class Offload:
                 organization=image.organization,
                 lessee=stored.lessee,
             )
-        self._queue.bus.announce("activity", image.organization)
-
-
-class _Storing:
-    """The transaction of an offload's put."""
-
-    def __init__(
-        self, image: Image, facts: Facts, job: Job[Offloading], queue: Queue, clock: Clock
-    ) -> None:
-        self._image = image
-        self._facts = facts
-        self._job = job
-        self._queue = queue
-        self._clock = clock
-
-    async def beaten(self, connection: Connection) -> Stored | None:
-        image = self._image
-        here = Landed(Place.INGEST, "", image.size_bytes, image.checksum)
-        stored = await self.write(connection, here)
-        return None if stored.outcome is Outcome.WANTED else stored
-
-    async def write(self, connection: Connection, landed: Landed) -> Stored:
-        await reach("ingest.store")
-        return await repo.store(
-            connection,
-            self._image,
-            landed,
-            self._facts.metadata,
-            _endings(self._image),
-            self._clock.now_ms(),
-            self._job,
-            (self._queue.lessee, self._queue.lease),
-        )
+        self._units.announce(image.organization)
 
 
 def _endings(image: Image) -> dict[str, Line]:
     """What is told of either end; the statement adds when it was stored, or what beat it."""
-    moved = {"from": image.status, "to": Status.STORED}
+    moved = {"from": image.status, "to": ImageStatus.STORED}
     return {
-        Outcome.STORED: _line(image, "upload_stored", moved),
-        Outcome.BEATEN: _line(image, "image_superseded", moved),
+        OffloadOutcome.STORED: _line(image, "upload_stored", moved),
+        OffloadOutcome.BEATEN: _line(image, "image_superseded", moved),
     }
 
 
@@ -190,7 +165,7 @@ def _line(image: Image, kind: str, facts: dict[str, Any]) -> Line:
     return Line(f"image:{image.id}", kind, data, also=f"upload:{image.name}")
 
 
-def facts_of(image: Image) -> Facts:
+def object_facts(image: Image) -> Facts:
     metadata = {
         "organizationId": image.organization,
         "name": image.name,
@@ -202,7 +177,7 @@ def facts_of(image: Image) -> Facts:
     return Facts(image.mime_type, metadata, image.checksum)
 
 
-def _event(image: Image, stored: Stored, event_id: int) -> ObjectEvent:
+def _event(image: Image, stored: OffloadResult, event_id: int) -> ObjectEvent:
     """As object_announce in SQL has just written it."""
     return ObjectEvent(
         id=event_id,
@@ -214,5 +189,5 @@ def _event(image: Image, stored: Stored, event_id: int) -> ObjectEvent:
         sequencer=f"{event_id:016x}",
         etag=stored.etag,
         size=image.size_bytes,
-        metadata=facts_of(image).metadata,
+        metadata=object_facts(image).metadata,
     )

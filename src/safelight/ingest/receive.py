@@ -1,25 +1,42 @@
 """A request's body becomes a durable file with a checksum and a header, or nothing at all."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import errno
+import hashlib
+import os
+from collections.abc import AsyncIterator, Callable, Iterable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from safelight.ingest.contract import ChecksumError, InvalidFileType, UploadTooLarge
-from safelight.ingest.directory import Incoming
-from safelight.ingest.multipart import FilePart
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
+from safelight.infra.failpoints import hit
+from safelight.infra.files import sync_directory, write_all
+from safelight.infra.injected import ImageId
+from safelight.ingest.contract import (
+    ChecksumError,
+    InvalidFileType,
+    StorageError,
+    StorageFull,
+    StreamError,
+    UploadTooLarge,
+)
+from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.probe import HEADER_BYTES, ImageHeader, NotAnImage, read_header
 
 _HOP_BYTES = 1024 * 1024  # one thread hop per this much, so that small files need only one
 _MULTIPART_OVERHEAD = 64 * 1024
+_MAX_PARTS = 16
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UploadLimits:
     max_bytes: int
     max_pixels: int
     accepted_types: tuple[str, ...]
@@ -34,10 +51,180 @@ class Received:
     size: int
 
 
+class FilePart:
+    """Finds the one `file` part in a multipart body as its chunks arrive. Copies nothing: feed it
+    chunks; `take` hands out the file's bytes that have arrived since the last call.
+
+    The parser is python-multipart's; here are our rules: exactly one file, small headers, and
+    "complete" means that the closing boundary was seen, not that the connection ended."""
+
+    def __init__(self, content_type: str) -> None:
+        kind, options = parse_options_header(content_type)
+        boundary = options.get(b"boundary")
+        if kind != b"multipart/form-data" or not boundary:
+            raise StreamError("Send the image as multipart/form-data with one part named `file`.")
+        self.file_name: str | None = None
+        self.size = 0
+        self._pending: list[memoryview] = []
+        self._pending_size = 0
+        self._parts = 0
+        self._inside_file = False
+        self._seen = False
+        self._ended = False
+        self._header_name = b""
+        self._header_value = b""
+        self._headers: dict[bytes, bytes] = {}
+        try:
+            self._parser = MultipartParser(boundary, self._callbacks())
+        except FormParserError as error:
+            raise StreamError("The multipart boundary is too long.") from error
+
+    def feed(self, chunk: bytes) -> None:
+        try:
+            self._parser.write(chunk)
+        except FormParserError as error:
+            raise StreamError("The body is not well-formed multipart/form-data.") from error
+
+    def end(self) -> None:
+        if not self._ended:
+            raise StreamError("The upload broke off before its end.")
+        if not self._seen:
+            raise InvalidFileType("There is no part named `file` in the upload.")
+        if self.size == 0:
+            raise InvalidFileType("The file is empty.")
+
+    @property
+    def waiting(self) -> int:
+        return self._pending_size
+
+    def take(self) -> list[memoryview]:
+        taken, self._pending, self._pending_size = self._pending, [], 0
+        return taken
+
+    def _callbacks(self) -> Any:
+        return {
+            "on_part_begin": self._on_part_begin,
+            "on_header_field": self._on_header_field,
+            "on_header_value": self._on_header_value,
+            "on_header_end": self._on_header_end,
+            "on_headers_finished": self._on_headers_finished,
+            "on_part_data": self._on_part_data,
+            "on_end": self._on_end,
+        }
+
+    def _on_part_begin(self) -> None:
+        self._parts += 1
+        if self._parts > _MAX_PARTS:
+            raise StreamError("The upload has too many parts; send one part named `file`.")
+        self._headers = {}
+        self._inside_file = False
+
+    def _on_header_field(self, data: bytes, start: int, end: int) -> None:
+        self._header_name += data[start:end]
+
+    def _on_header_value(self, data: bytes, start: int, end: int) -> None:
+        self._header_value += data[start:end]
+
+    def _on_header_end(self) -> None:
+        self._headers[self._header_name.lower()] = self._header_value
+        self._header_name = self._header_value = b""
+
+    def _on_headers_finished(self) -> None:
+        _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        is_file = options.get(b"name") == b"file"
+        if (is_file or b"filename" in options) and self._seen:
+            raise InvalidFileType("Send one file at a time; this upload holds more than one.")
+        if b"filename" in options and not is_file:
+            raise InvalidFileType("The file must be in the part named `file`.")
+        if is_file:
+            self._seen = self._inside_file = True
+            self.file_name = _decode(options.get(b"filename", b""))
+
+    def _on_part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._inside_file:
+            self._pending.append(memoryview(data)[start:end])
+            self._pending_size += end - start
+            self.size += end - start
+
+    def _on_end(self) -> None:
+        self._ended = True
+
+
+def _decode(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")  # what clients older than the standard send
+
+
+class Incoming:
+    """One upload on its way to disk: written under a hidden name, fsynced, renamed, its directory
+    fsynced. Every method blocks: run them in a thread, one at a time."""
+
+    def __init__(self, directory: IngestDirectory, image_id: ImageId) -> None:
+        self._directory = directory
+        self._image_id = image_id
+        self._hidden = directory.path / f".{image_id}.part"
+        self._final: Path | None = None
+        self._file: int | None = None
+        self._hash = hashlib.sha256()
+        self.size = 0
+
+    @property
+    def checksum(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, chunks: Iterable[memoryview]) -> None:
+        try:
+            if self._file is None:
+                hit("ingest.open")
+                self._file = os.open(
+                    self._hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+                )
+            for chunk in chunks:
+                self._hash.update(chunk)
+                self.size += len(chunk)
+                hit("ingest.write")
+                write_all(self._file, chunk)
+        except OSError as error:
+            raise _storage_error(error) from error
+
+    def finish(self, extension: str) -> Path:
+        """Makes the file durable and visible under its final name."""
+        final = self._directory.path / f"{self._image_id}.{extension}"
+        assert self._file is not None  # noqa: S101 - an empty upload never gets this far
+        try:
+            hit("ingest.fsync")
+            os.fsync(self._file)
+            os.close(self._file)
+            self._file = None
+            hit("ingest.rename")
+            os.rename(self._hidden, final)  # noqa: PTH104 - one system call, as documented
+            self._final = final
+            hit("ingest.fsync_directory")
+            sync_directory(self._directory.path)
+        except OSError as error:
+            raise _storage_error(error) from error
+        return final
+
+    def discard(self) -> None:
+        """Leaves nothing, however far it got. The start-up sweep finishes what this cannot."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        for path in filter(None, (self._hidden, self._final)):
+            hit("ingest.discard")
+            path.unlink(missing_ok=True)
+
+
+def _storage_error(error: OSError) -> StorageError:
+    return StorageFull() if error.errno in _FULL else StorageError()
+
+
 class Receiver:
     """Takes one upload in. The caller owns `incoming` and discards it when this raises."""
 
-    def __init__(self, incoming: Incoming, limits: Limits, executor: Executor) -> None:
+    def __init__(self, incoming: Incoming, limits: UploadLimits, executor: Executor) -> None:
         self._incoming = incoming
         self._limits = limits
         self._executor = executor
@@ -104,7 +291,7 @@ class Receiver:
         return self._header
 
 
-def _acceptable(head: bytes, complete: bool, limits: Limits) -> ImageHeader:
+def _acceptable(head: bytes, complete: bool, limits: UploadLimits) -> ImageHeader:
     try:
         header = read_header(head, complete=complete)
     except NotAnImage as error:
@@ -120,7 +307,7 @@ def _acceptable(head: bytes, complete: bool, limits: Limits) -> ImageHeader:
     return header
 
 
-def check_declared_length(length: int | None, limits: Limits) -> None:
+def check_declared_length(length: int | None, limits: UploadLimits) -> None:
     """Refuses before the first byte what its Content-Length already condemns."""
     if length is not None and length > limits.max_bytes + _MULTIPART_OVERHEAD:
         raise too_large(limits.max_bytes)

@@ -1,62 +1,39 @@
 """The images table. One statement records an upload: row, history and offload job, or nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import timedelta
-from enum import StrEnum
 from typing import Any
 
 import asyncpg
 
 from safelight.errors import SafelightError
-from safelight.infra.db import STATEMENT_LOST, Connection, Database
+from safelight.infra import activity
+from safelight.infra.db import STATEMENT_LOST, Connection, Database, read, write
 from safelight.infra.history import Line, to_json
 from safelight.infra.injected import ImageId
 from safelight.infra.queue.jobs import Job
+from safelight.infra.states import Phase, listed
 from safelight.ingest.contract import DatabaseError, JobEnqueueError
-from safelight.ingest.lifecycle import MACHINE, Status
+from safelight.ingest.lifecycle import (
+    MACHINE,
+    Image,
+    ImageStatus,
+    OffloadOutcome,
+    OffloadResult,
+)
 from safelight.objects.repo import retake_or
 from safelight.objects.store import Landed
 
-_SETTLE_MS = 5000
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    id: ImageId
-    organization: str
-    name: str
-    idempotency_key: str
-    status: Status
-    temp_path: str
-    checksum: str
-    mime_type: str
-    width: int
-    height: int
-    size_bytes: int
-    created_at: int
-    updated_at: int
-
-
-class Outcome(StrEnum):
-    """What the last step of an offload did; see image_stored and image_failed in sql/ingest.sql."""
-
-    STORED = "stored"
-    BEATEN = "beaten"
-    WANTED = "wanted"
-    SETTLED = "settled"
-    LOST = "lost"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    outcome: Outcome
-    etag: str = ""
-    event_id: int | None = None
-    event_time: int | None = None
-    job_id: int | None = None
-    lessee: str | None = None
+_TERMINATE_MS = 5000
+_TAKEN = f"""
+SELECT name FROM unnest($2::text[]) AS wanted(name)
+WHERE EXISTS (SELECT FROM object_indexed($1 || '/' || wanted.name) AS object WHERE object.present)
+   OR EXISTS (SELECT FROM images LEFT JOIN delete_intents ON image_id = images.id
+              WHERE images.organization = $1 AND images.name = wanted.name
+                AND status IN {listed(ImageStatus.in_phase(Phase.UNDER_WAY))}
+                AND image_id IS NULL)
+"""
 
 
 class ConnectionLost(SafelightError):
@@ -67,7 +44,11 @@ class ConnectionLost(SafelightError):
         self.backend = backend
 
 
-async def record(connection: Connection, image: Image, node: str, lines: Sequence[Line]) -> None:
+@write
+async def record_upload(
+    connection: Connection, image: Image, node: str, lines: Sequence[Line]
+) -> None:
+    MACHINE.check(ImageStatus.UPLOADED, image.status)
     backend = connection.get_server_pid()
     try:
         await connection.execute(
@@ -84,6 +65,7 @@ def _refused(error: asyncpg.PostgresError) -> SafelightError:
     return JobEnqueueError() if "job_enqueue" in context else DatabaseError()
 
 
+@read
 async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool:
     """Looks again after a COMMIT whose answer was lost. The old backend is ended first: while it
     lives, it may still commit after we have looked."""
@@ -91,53 +73,61 @@ async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool:
         "SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity "
         "WHERE pid = $1 AND usename = current_user AND pid <> pg_backend_pid()",
         backend,
-        _SETTLE_MS,
+        _TERMINATE_MS,
     )
     return bool(await db.fetchval("SELECT true FROM images WHERE id = $1", image_id))
 
 
+@read
 async def lock_names(connection: Connection, organization: str) -> None:
     """Choosing a free name must not race another choice in the same organization."""
     await connection.execute("SELECT names_lock($1)", organization)
 
 
+@read
 async def taken_names(connection: Connection, organization: str, names: list[str]) -> set[str]:
     """Names of objects, and of uploads that are on their way to become one."""
-    rows = await connection.fetch(
-        """
-        SELECT name FROM unnest($2::text[]) AS wanted(name)
-        WHERE EXISTS (SELECT FROM objects WHERE key = $1 || '/' || wanted.name AND present)
-           OR EXISTS (SELECT FROM images LEFT JOIN delete_intents ON image_id = images.id
-                      WHERE images.organization = $1 AND images.name = wanted.name
-                        AND status IN ('UPLOADED', 'INGESTED') AND image_id IS NULL)
-        """,
-        organization,
-        names,
-    )
+    rows = await connection.fetch(_TAKEN, organization, names)
     return {row["name"] for row in rows}
 
 
+@read
 async def find(db: Database, image_id: str) -> Image | None:
     row = await db.fetchrow("SELECT * FROM images WHERE id = $1", image_id)
-    return None if row is None else _image(row)
+    return None if row is None else Image.of_row(row)
 
 
-async def statuses(db: Database, ids: list[ImageId]) -> dict[ImageId, Status]:
+@read
+async def is_under_way(db: Database, organization: str, name: str) -> bool:
+    """Whether an image is to become the object of that name."""
+    return bool(
+        await db.fetchval(
+            f"""
+            SELECT EXISTS (
+                SELECT FROM images WHERE organization = $1 AND name = $2
+                  AND status IN {listed(ImageStatus.in_phase(Phase.UNDER_WAY))}
+                  AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = images.id))
+            """,
+            organization,
+            name,
+        )
+    )
+
+
+@read
+async def statuses(db: Database, ids: list[ImageId]) -> dict[ImageId, ImageStatus]:
     rows = await db.fetch("SELECT id, status FROM images WHERE id = ANY($1)", ids)
-    return {ImageId(row["id"]): Status(row["status"]) for row in rows}
+    return {ImageId(row["id"]): ImageStatus(row["status"]) for row in rows}
 
 
+@read
 async def failure(db: Database, organization: str, image_id: ImageId) -> dict[str, Any] | None:
     """Why an image FAILED: the error its last such move was recorded with."""
-    error: dict[str, Any] | None = await db.fetchval(
-        "SELECT data -> 'error' FROM activity WHERE organization = $1 AND subject = $2 "
-        "AND data ->> 'to' = 'FAILED' ORDER BY seq DESC LIMIT 1",
-        organization,
-        f"image:{image_id}",
-    )
-    return error
+    move = await activity.last_move(db, organization, f"image:{image_id}", ImageStatus.FAILED)
+    return move.data.get("error") if move else None
 
 
+@write
 async def store(
     connection: Connection,
     image: Image,
@@ -147,7 +137,7 @@ async def store(
     now: int,
     job: Job[Any],
     lessee: tuple[str | None, timedelta],
-) -> Stored:
+) -> OffloadResult:
     """The last step of an offload, all of it in one statement. `lines` by how it may end."""
     try:
         row = await connection.fetchrow(
@@ -155,7 +145,7 @@ async def store(
             image.id,
             image.organization,
             image.name,
-            MACHINE.before(Status.STORED),
+            MACHINE.before(ImageStatus.STORED),
             asdict(landed),
             dict(metadata),
             {outcome: line.to_json() for outcome, line in lines.items()},
@@ -167,8 +157,8 @@ async def store(
     except asyncpg.PostgresError as error:
         raise retake_or(error) from error
     assert row is not None  # noqa: S101 - a function's row
-    return Stored(
-        Outcome(row["outcome"]),
+    return OffloadResult(
+        OffloadOutcome(row["outcome"]),
         landed.etag,
         row["event_id"],
         row["event_time"],
@@ -177,22 +167,58 @@ async def store(
     )
 
 
-async def fail(db: Database, image: Image, line: Line, now: int, job: Job[Any]) -> Outcome:
+@write
+async def fail(db: Database, image: Image, line: Line, now: int, job: Job[Any]) -> OffloadOutcome:
     outcome = await db.fetchval(
         "SELECT image_failed($1, $2, $3, $4, $5, $6, $7)",
         image.id,
         image.organization,
-        MACHINE.before(Status.FAILED),
+        MACHINE.before(ImageStatus.FAILED),
         to_json([line]),
         now,
         job.id,
         job.claim,
     )
-    return Outcome(outcome)
+    return OffloadOutcome(outcome)
 
 
-def _image(row: asyncpg.Record) -> Image:
-    values = {key: row[key] for key in Image.__dataclass_fields__}
-    values["idempotency_key"] = str(values["idempotency_key"])
-    values["status"] = Status(values["status"])
-    return Image(**values)
+# On their way, for the gallery
+
+_ON_THEIR_WAY = """
+WITH waiting AS MATERIALIZED ({candidates}),
+candidate AS MATERIALIZED (
+    SELECT * FROM waiting ORDER BY created_at DESC, id DESC LIMIT $3
+)
+SELECT * FROM candidate
+WHERE (status <> 'FAILED' OR created_at >= $2)
+  AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = candidate.id)
+  AND NOT EXISTS (SELECT FROM images AS newer
+                  WHERE newer.organization = $1 AND newer.name = candidate.name
+                    AND (newer.created_at, newer.id) > (candidate.created_at, candidate.id))
+ORDER BY created_at DESC, id DESC
+"""
+# By state: few images are in these however many there are.
+_ALL = _ON_THEIR_WAY.format(
+    candidates="SELECT * FROM images WHERE organization = $1 AND status IN ('INGESTED', 'FAILED')"
+)
+# By name there is time to look for those, too, that are stored and whose event is not read yet.
+_NAMED = _ON_THEIR_WAY.format(
+    candidates="""
+    SELECT * FROM images WHERE organization = $1 AND name = ANY($4)
+       AND (status IN ('INGESTED', 'FAILED')
+            OR EXISTS (SELECT FROM object_indexed($1 || '/' || images.name) AS object
+                       WHERE object.present AND object.metadata ->> 'imageId' = images.id))
+    """
+)
+
+
+@read
+async def on_their_way(
+    db: Database, organization: str, names: list[str] | None, *, failed_since: int, limit: int
+) -> list[Image]:
+    """Newest first: images that are received but not yet an entry, or failed on the way to it; the
+    library knows which of them it has. What was deleted, or sent again under the same name, is left
+    out. `limit` is how many are looked at."""
+    values = (organization, failed_since, limit)
+    rows = await (db.fetch(_ALL, *values) if names is None else db.fetch(_NAMED, *values, names))
+    return [Image.of_row(row) for row in rows]

@@ -7,20 +7,18 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import Access, allow, allow_by_id
-from safelight.errors import InvalidRequest, NotFound, SafelightError
-from safelight.http.errors import UnknownError
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
+from safelight.accounts.guard import Access, AsMember, ViewerById
+from safelight.errors import InvalidRequest, NotFound, SafelightError, UnknownError
+from safelight.http.frame import DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.ingest import repo
-from safelight.ingest.accept import Ingest, OnConflict, Upload, answer
-from safelight.ingest.contract import StreamError
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.accept import Ingest, OnConflict, UploadRequest
+from safelight.ingest.contract import StreamError, answer
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.receive import check_declared_length
-from safelight.ingest.repo import Image
 from safelight.objects.keys import InvalidName, check_name
 
 router = APIRouter(tags=["ingest"])
@@ -47,24 +45,37 @@ router = APIRouter(tags=["ingest"])
 )
 async def upload(
     request: Request,
-    access: Annotated[Access, allow(Role.MEMBER)],
+    access: AsMember,
     ingest: Annotated[Ingest, provided(Ingest)],
     name: Annotated[str | None, Query(description="Library name; default: the file's.")] = None,
     on_conflict: Annotated[OnConflict, Query(alias="onConflict")] = OnConflict.REPLACE,
     x_content_sha256: Annotated[str | None, Header(description="Compared when sent.")] = None,
 ) -> Response:
+    image = await receive(request, access, ingest, name, on_conflict, x_content_sha256)
+    return JSONResponse(answer(image), 201)
+
+
+async def receive(
+    request: Request,
+    access: Access,
+    ingest: Ingest,
+    name: str | None = None,
+    on_conflict: OnConflict = OnConflict.REPLACE,
+    checksum: str | None = None,
+) -> Image:
+    """For the page's form as well; every failure is counted."""
     try:
         _check_name(name)
         check_declared_length(_content_length(request), ingest.limits)
-        wanted = Upload(
+        wanted = UploadRequest(
             organization=access.organization,
             content_type=request.headers.get("content-type", ""),
             actor=access.caller.as_actor(),
             name=name,
             on_conflict=on_conflict,
-            checksum=x_content_sha256,
+            checksum=checksum,
         )
-        image = await ingest.accept(wanted, request.stream())
+        return await ingest.accept(wanted, request.stream())
     except ClientDisconnect as error:
         broken = StreamError("The upload broke off before its end.")
         ingest.account_failure(broken, error)
@@ -75,14 +86,13 @@ async def upload(
     except Exception as error:
         ingest.account_failure(UnknownError(), error)
         raise
-    return JSONResponse(answer(image), 201)
 
 
 @router.get("/api/images/{image_id}", summary="One image's record")
-async def show(
+async def show_image(
     image_id: str,
-    caller: Annotated[Caller, allow_by_id(Role.VIEWER)],
-    db: Annotated[Database, provided(Database)],
+    caller: ViewerById,
+    db: DatabaseDep,
 ) -> dict[str, Any]:
     image = await _visible(db, caller, image_id)
     body = {
@@ -100,7 +110,7 @@ async def show(
         "createdAt": iso(image.created_at),
         "updatedAt": iso(image.updated_at),
     }
-    if image.status is Status.FAILED:
+    if image.status is ImageStatus.FAILED:
         body["failure"] = await repo.failure(db, image.organization, image.id)
     return body
 
@@ -108,9 +118,9 @@ async def show(
 @router.get("/api/images/{image_id}/history", summary="How one image came to its state")
 async def history(
     image_id: str,
-    caller: Annotated[Caller, allow_by_id(Role.VIEWER)],
-    db: Annotated[Database, provided(Database)],
-    cursors: Annotated[Cursors, provided(Cursors)],
+    caller: ViewerById,
+    db: DatabaseDep,
+    cursors: CursorsDep,
     wanted: PageRequest,
 ) -> dict[str, Any]:
     image = await _visible(db, caller, image_id)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable
 from enum import Enum
+from typing import assert_never
 
 import structlog
 
@@ -11,8 +12,8 @@ from safelight.infra.failpoints import hit
 from safelight.infra.injected import Clock
 from safelight.infra.metrics import Metrics
 from safelight.ingest import repo
-from safelight.ingest.directory import Found, IngestDirectory
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.directory import IngestDirectory, IngestFile
+from safelight.ingest.lifecycle import ImageStatus
 
 _BATCH = 1000
 
@@ -23,18 +24,20 @@ class Fate(Enum):
     REPORT = "report"
 
 
-def decide(found: Found, status: Status | None, *, now_ms: int, ttl_ms: int, alone: bool) -> Fate:
+def fate_of(
+    file: IngestFile, status: ImageStatus | None, *, now_ms: int, ttl_ms: int, alone: bool
+) -> Fate:
     """`status` is the image's, None when there is no record. `alone`: no other process can be
     writing here, so what has no record is a leftover of an earlier life, whatever its age."""
-    old = now_ms - found.modified_ms >= ttl_ms
-    if found.partial or status is None:
+    old = now_ms - file.modified_ms >= ttl_ms
+    if file.partial or status is None:
         return Fate.REMOVE if old or alone else Fate.KEEP
-    if status is Status.INGESTED or status is Status.UPLOADED:
-        return Fate.REPORT if old else Fate.KEEP
-    return Fate.REMOVE if old else Fate.KEEP
+    if not old:
+        return Fate.KEEP
+    return Fate.REMOVE if status.over else Fate.REPORT
 
 
-class Sweep:
+class IngestSweep:
     def __init__(
         self,
         db: Database,
@@ -63,9 +66,9 @@ class Sweep:
         removed = overdue = 0
         for start in range(0, len(everything), _BATCH):
             some = everything[start : start + _BATCH]
-            fates = await self._judge(some, alone=alone)
-            removed += await asyncio.to_thread(_remove, fates[Fate.REMOVE])
-            overdue += len(fates[Fate.REPORT])
+            doomed, late = await self._fates(some, alone=alone)
+            removed += await asyncio.to_thread(_remove, doomed)
+            overdue += late
         self._metrics.ingest_overdue.set(overdue)
         if overdue:
             structlog.get_logger().warning(
@@ -74,21 +77,30 @@ class Sweep:
             )
         return removed
 
-    async def _judge(self, some: list[Found], *, alone: bool) -> dict[Fate, list[Found]]:
-        known = await repo.statuses(self._db, [found.image_id for found in some])
-        fates: dict[Fate, list[Found]] = {fate: [] for fate in Fate}
+    async def _fates(self, some: list[IngestFile], *, alone: bool) -> tuple[list[IngestFile], int]:
+        """Those to be removed, and how many are to be reported."""
+        known = await repo.statuses(self._db, [file.image_id for file in some])
         now = self._clock.now_ms()
-        for found in some:
-            status = known.get(found.image_id)
-            fate = decide(found, status, now_ms=now, ttl_ms=self._ttl_ms, alone=alone)
-            fates[fate].append(found)
-        return fates
+        doomed, late = [], 0
+        for file in some:
+            status = known.get(file.image_id)
+            fate = fate_of(file, status, now_ms=now, ttl_ms=self._ttl_ms, alone=alone)
+            match fate:
+                case Fate.KEEP:
+                    pass
+                case Fate.REMOVE:
+                    doomed.append(file)
+                case Fate.REPORT:
+                    late += 1
+                case never:
+                    assert_never(never)
+        return doomed, late
 
 
-def _remove(files: Iterable[Found]) -> int:
+def _remove(files: Iterable[IngestFile]) -> int:
     count = 0
-    for found in files:
+    for file in files:
         hit("ingest.sweep")
-        found.path.unlink(missing_ok=True)
+        file.path.unlink(missing_ok=True)
         count += 1
     return count

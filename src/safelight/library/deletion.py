@@ -3,42 +3,29 @@
 The object's end, its event and the memory of what is still on its way are one transaction.
 """
 
+from safelight.infra.activity import Units
 from safelight.infra.db import Connection
-from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
-from safelight.infra.injected import Clock
-from safelight.infra.queue.queue import Queue
 from safelight.library import repo
 from safelight.objects.jobs import DELIVER
 from safelight.objects.keys import object_key
 from safelight.objects.store import ObjectStore, Place, Written
 
 
-class Deletion:
-    def __init__(self, store: ObjectStore, queue: Queue, clock: Clock) -> None:
+class UploadDeletion:
+    def __init__(self, store: ObjectStore, units: Units) -> None:
         self._store = store
-        self._queue = queue
-        self._clock = clock
+        self._units = units
 
     async def request(self, organization: str, name: str, actor: dict[str, str]) -> Written:
         """Whether or not there is such an object: its event says what is true from now on."""
-        record = _Deleting(organization, name, actor, self._clock)
-        written = await self._store.delete_with(object_key(organization, name), record)
-        self._queue.wake(DELIVER)
-        self._queue.bus.announce("activity", organization)
+        data = {"name": name, "actor": actor}
+        line = Line(f"upload:{name}", "upload_delete_requested", data)
+
+        async def write(connection: Connection, place: Place) -> Written:
+            now = self._units.clock.now_ms()
+            return await repo.delete(connection, organization, name, place, line, now)
+
+        written = await self._store.delete_with(object_key(organization, name), write)
+        self._units.announce(organization, DELIVER)
         return written
-
-
-class _Deleting:
-    def __init__(self, organization: str, name: str, actor: dict[str, str], clock: Clock) -> None:
-        self._organization = organization
-        self._name = name
-        self._actor = actor
-        self._clock = clock
-
-    async def write(self, connection: Connection, place: Place) -> Written:
-        data = {"name": self._name, "actor": self._actor}
-        line = Line(f"upload:{self._name}", "upload_delete_requested", data)
-        now = self._clock.now_ms()
-        await reach("library.delete")
-        return await repo.delete(connection, self._organization, self._name, place, line, now)

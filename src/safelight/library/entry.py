@@ -1,10 +1,11 @@
-"""What the library decides upon: the row, the tombstone, the event, the store, the run."""
+"""An entry of the library: what clients see, how its run stands, and what finds it. Pure."""
 
+import re
+import unicodedata
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Self
+from typing import Literal, TypeAlias, get_args
 
-from safelight.objects.events import ObjectEvent
+from safelight.infra.states import Machine, Phase, State
 
 # What the world is told, and the fields of each message.
 MESSAGES = {
@@ -14,70 +15,91 @@ MESSAGES = {
     "upload_delete_error": ("name", "error"),
 }
 
-
-class RunState(StrEnum):
-    """Of the newest run for a marker; `classificationStatus` has the same words."""
-
-    PENDING = "pending"
-    RUNNING = "running"
-    DONE = "done"
-    FAILED = "failed"
+_WORD = re.compile(r"[^\W_]+")
+_MOST_WORDS = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Stamp:
-    """When something happened to one key: epoch milliseconds, and the source's own number."""
+class RunStatus(State):
+    """Of a classification run: one try-until-done of an upload. It stands here, below the feature
+    whose work it is, since what an event changes depends on it."""
 
-    event_time: int
-    sequencer: str | None
-    source: str
+    PENDING = "pending", "Waiting for a label", "archive"
+    RUNNING = "running", "Being classified", "loop"  # an attempt has failed, and others follow
+    DONE = "done", "Labelled", "tag", "accent", Phase.OVER
+    FAILED = "failed", "No label", "alert", "problem", Phase.OVER  # until a person has it redriven
+    DROPPED = "dropped", "For nothing", "archive", "plain", Phase.OVER  # its entry has moved on
 
-    @classmethod
-    def of(cls, event: ObjectEvent) -> Self:
-        return cls(event.event_time, event.sequencer, event.source)
+
+MACHINE = Machine(
+    "A classification run",
+    {
+        RunStatus.PENDING: (
+            RunStatus.RUNNING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
+        ),
+        RunStatus.RUNNING: (
+            RunStatus.RUNNING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
+        ),
+        RunStatus.DONE: (),
+        RunStatus.FAILED: (
+            RunStatus.RUNNING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
+        ),
+        RunStatus.DROPPED: (),
+    },
+)  # fmt: skip
+
+# `classificationStatus`: that of the entry's newest run, which no other has taken the place of.
+EntryStatus: TypeAlias = Literal[
+    RunStatus.PENDING, RunStatus.RUNNING, RunStatus.DONE, RunStatus.FAILED
+]
+ENTRY_STATUSES: tuple[EntryStatus, ...] = get_args(EntryStatus)
+
+
+def entry_status(text: str | None) -> EntryStatus | None:
+    """None for any other word."""
+    return next((status for status in ENTRY_STATUSES if status == text), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The row of a name: its marker (`idempotency_key`) and the event that last confirmed it."""
+    """The row of a name."""
 
-    stamp: Stamp
+    organization: str
+    name: str
+    event_time: int
     idempotency_key: str
-    etag: str | None
+    image_id: str | None
+    mime_type: str | None
+    width: int | None
+    height: int | None
+    size_bytes: int | None
+    classification_status: EntryStatus
+    classification_label: str | None
+    classification_score: float | None
+    classification_model: str | None
+    classified_at: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Tombstone:
-    """The newest delete of a name. It may stay while the name has a row again."""
+class LibraryFilter:
+    """Which entries are asked for; `query` is in PostgreSQL's notation."""
 
-    stamp: Stamp
-
-
-@dataclass(frozen=True, slots=True)
-class CreateFacts:
-    """What a create event knows of the object it tells of; often little."""
-
-    stamp: Stamp
-    etag: str | None = None
-    idempotency_key: str | None = None
-
-    @classmethod
-    def of(cls, event: ObjectEvent) -> Self:
-        key = (event.metadata or {}).get("idempotencyKey")
-        return cls(Stamp.of(event), event.etag or None, key or None)
+    label: str | None = None
+    query: str | None = None
+    status: EntryStatus | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreNow:
-    """The object that the store holds at this moment; no marker when its metadata lacks one."""
+def words(*texts: str | None) -> list[str]:
+    """What an entry is found by, of its name and label: lower case, without accents, each once;
+    `IMG_0042.jpg` has the words img, 0042 and jpg."""
+    found: dict[str, None] = {}
+    for text in filter(None, texts):
+        plain = unicodedata.normalize("NFKD", text.casefold())
+        kept = "".join(char for char in plain if not unicodedata.combining(char))
+        found.update(dict.fromkeys(_WORD.findall(kept)))
+    return list(found)[:_MOST_WORDS]
 
-    etag: str
-    idempotency_key: str | None
 
-
-@dataclass(frozen=True, slots=True)
-class BeatenBy:
-    """What was stronger than a dropped event: a row, a tombstone (no key), an object (no time)."""
-
-    event_time: int | None
-    idempotency_key: str | None
+def prefix_query(text: str) -> str | None:
+    """Every word of the text as a prefix, in PostgreSQL's notation; None when it has no word."""
+    quoted = [f"'{word}':*" for word in words(text)]  # a word holds no quote and no backslash
+    return " & ".join(quoted) or None

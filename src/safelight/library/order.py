@@ -11,25 +11,109 @@ Known gaps: a source's clock that goes back misleads; so does one that mixes who
 milliseconds. In a bucket with versions the removal of an old version looks like one of the object.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
-from safelight.library.entry import (
-    BeatenBy,
-    CreateFacts,
-    Entry,
-    RunState,
-    Stamp,
-    StoreNow,
-    Tombstone,
-)
-from safelight.objects.events import OURS
+from safelight.library.entry import RunStatus
+from safelight.objects.events import OURS, ObjectEvent
 
 _Ordered = TypeVar("_Ordered", int, str)
 
 
-class Reason(StrEnum):
+# What is decided upon
+
+
+@dataclass(frozen=True, slots=True)
+class Stamp:
+    """When something happened to one key: epoch milliseconds, and the source's own number."""
+
+    event_time: int
+    sequencer: str | None
+    source: str
+
+    @classmethod
+    def of(cls, event: ObjectEvent) -> Self:
+        return cls(event.event_time, event.sequencer, event.source)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What the row of a name stands for: its marker (`idempotency_key`), and the event that last
+    confirmed it."""
+
+    stamp: Stamp
+    idempotency_key: str
+    etag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """The newest delete of a name. It may stay while the name has a row again."""
+
+    stamp: Stamp
+
+
+@dataclass(frozen=True, slots=True)
+class CreateFacts:
+    """What a create event knows of the object it tells of; often little."""
+
+    stamp: Stamp
+    etag: str | None = None
+    idempotency_key: str | None = None
+
+    @classmethod
+    def of(cls, event: ObjectEvent) -> Self:
+        key = (event.metadata or {}).get("idempotencyKey")
+        return cls(Stamp.of(event), event.etag or None, key or None)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreNow:
+    """The object that the store holds at this moment; no marker when its metadata lacks one."""
+
+    etag: str
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    """The same, with what the row takes over from it."""
+
+    now: StoreNow
+    content_type: str
+    size: int
+    metadata: Mapping[str, str]
+
+    @classmethod
+    def of(cls, etag: str, content_type: str, size: int, metadata: Mapping[str, str]) -> Self:
+        return cls(StoreNow(etag, metadata.get("idempotencyKey")), content_type, size, metadata)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """All that is known of a name under its lock. `present` is what the index holds, `run` how the
+    newest run of the row's marker stands."""
+
+    row: Mark | None
+    tombstone: Tombstone | None
+    present: Present | None
+    run: RunStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class BeatenBy:
+    """What was stronger than a dropped event: a row, a tombstone (no key), an object (no time)."""
+
+    event_time: int | None
+    idempotency_key: str | None
+
+
+# What is decided
+
+
+class SkipReason(StrEnum):
     """Why an event changes nothing. The first four are told to clients."""
 
     STALE = "stale"
@@ -45,7 +129,7 @@ class Reason(StrEnum):
 class Skip:
     """Nothing changes; the event is done."""
 
-    reason: Reason
+    reason: SkipReason
     beaten_by: BeatenBy | None = None
 
 
@@ -53,30 +137,30 @@ class Skip:
 class MoveTime:
     """One upload announced again: the row takes the stamp, and no run starts."""
 
-    entry: Entry
+    mark: Mark
     beaten_by: BeatenBy
-    reason: Reason = Reason.SAME_UPLOAD
+    reason: SkipReason = SkipReason.SAME_UPLOAD
 
 
 @dataclass(frozen=True, slots=True)
 class WriteMarker:
-    """The row becomes `entry`, without label, score and time. The run of the marker it replaces is
+    """The row becomes `mark`, without label, score and time. The run of the marker it replaces is
     stopped, and one for the new marker is started after reconciling."""
 
-    entry: Entry
-    replaces: Entry | None
+    mark: Mark
+    replaces: Mark | None
 
 
 @dataclass(frozen=True, slots=True)
 class StartRun:
     """The row is right, its run is missing or failed: reconcile, then start one."""
 
-    entry: Entry
+    mark: Mark
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveRow:
-    entry: Entry
+    mark: Mark
     tombstone: Tombstone
 
 
@@ -92,27 +176,27 @@ DeleteDecision: TypeAlias = Skip | RemoveRow | KeepTombstone
 
 
 def decide_create(
-    row: Entry | None,
+    row: Mark | None,
     tombstone: Tombstone | None,
     event: CreateFacts,
     store: StoreNow | None,
-    run: RunState | None,
+    run: RunStatus | None,
 ) -> CreateDecision:
     """`store` is None when the object is not there; `run` is that of the row's marker."""
     if beaten := _beaten(row, tombstone, event.stamp):
-        return Skip(Reason.STALE, beaten)
+        return Skip(SkipReason.STALE, beaten)
     if store is None:
-        return Skip(Reason.OBJECT_MISSING)
+        return Skip(SkipReason.OBJECT_MISSING)
     if _is_superseded(event, store):
-        return Skip(Reason.SUPERSEDED, BeatenBy(None, store.idempotency_key))
+        return Skip(SkipReason.SUPERSEDED, BeatenBy(None, store.idempotency_key))
     marker = store.idempotency_key or _marker_of_same_bytes(event, store)
     if marker is None:
-        return Skip(Reason.UNUSABLE_METADATA)
-    return _settle(row, Entry(event.stamp, marker, store.etag), run)
+        return Skip(SkipReason.UNUSABLE_METADATA)
+    return _decide_winner(row, Mark(event.stamp, marker, store.etag), run)
 
 
 def decide_delete(
-    row: Entry | None,
+    row: Mark | None,
     tombstone: Tombstone | None,
     event: Stamp,
     store: StoreNow | None,
@@ -122,18 +206,18 @@ def decide_delete(
     """`store` is None when the object is not there, or was not asked for; the built-in store's
     index is always asked."""
     if built_in and store is not None and event.source != OURS:
-        return Skip(Reason.OBJECT_PRESENT, BeatenBy(None, store.idempotency_key))
+        return Skip(SkipReason.OBJECT_PRESENT, BeatenBy(None, store.idempotency_key))
     if row is None:
         return _bury(tombstone, event)
     order = _against(event, row.stamp) if built_in else compare(event, row.stamp)
     if order < 0:
-        return Skip(Reason.STALE, _row_won(row))
+        return Skip(SkipReason.STALE, _row_won(row))
     if store is not None and _holds(store, row, doubtful=order == 0):
-        return Skip(Reason.OBJECT_PRESENT, _row_won(row))
+        return Skip(SkipReason.OBJECT_PRESENT, _row_won(row))
     return RemoveRow(row, Tombstone(_newest(tombstone, event)))
 
 
-def delete_is_doubtful(row: Entry | None, event: Stamp) -> bool:
+def delete_is_doubtful(row: Mark | None, event: Stamp) -> bool:
     """Within one moment only the store knows whether the row's object came before or after."""
     return row is not None and row.stamp.event_time == event.event_time
 
@@ -157,7 +241,7 @@ def compare_sequencers(a: str, b: str) -> int:
     return _sign(a.lower().ljust(width, "0"), b.lower().ljust(width, "0"))
 
 
-def _beaten(row: Entry | None, tombstone: Tombstone | None, event: Stamp) -> BeatenBy | None:
+def _beaten(row: Mark | None, tombstone: Tombstone | None, event: Stamp) -> BeatenBy | None:
     if row is not None:
         return _row_won(row) if _against(event, row.stamp) < 0 else None
     if tombstone is not None and _against(event, tombstone.stamp) < 0:
@@ -165,10 +249,10 @@ def _beaten(row: Entry | None, tombstone: Tombstone | None, event: Stamp) -> Bea
     return None
 
 
-def _against(event: Stamp, mark: Stamp) -> int:
+def _against(event: Stamp, other: Stamp) -> int:
     """Our own store's event is not outranked by a time that somebody else's clock gave, or one
     stray notification could keep a name from ever changing again."""
-    return 0 if event.source == OURS != mark.source else compare(event, mark)
+    return 0 if event.source == OURS != other.source else compare(event, other)
 
 
 def _is_superseded(event: CreateFacts, store: StoreNow) -> bool:
@@ -184,18 +268,18 @@ def _marker_of_same_bytes(event: CreateFacts, store: StoreNow) -> str | None:
     return event.idempotency_key if event.etag == store.etag else None
 
 
-def _settle(row: Entry | None, entry: Entry, run: RunState | None) -> CreateDecision:
+def _decide_winner(row: Mark | None, mark: Mark, run: RunStatus | None) -> CreateDecision:
     """The event is not older than the row and tells of the object that is there, so it wins."""
-    if row is None or row.idempotency_key != entry.idempotency_key:
-        return WriteMarker(entry, row)
-    if is_newer(entry.stamp, row.stamp):
-        return MoveTime(entry, _row_won(row))
-    if run is None or run is RunState.FAILED:
+    if row is None or row.idempotency_key != mark.idempotency_key:
+        return WriteMarker(mark, row)
+    if is_newer(mark.stamp, row.stamp):
+        return MoveTime(mark, _row_won(row))
+    if run in {None, RunStatus.FAILED, RunStatus.DROPPED}:
         return StartRun(row)
-    return Skip(Reason.DUPLICATE, _row_won(row))
+    return Skip(SkipReason.DUPLICATE, _row_won(row))
 
 
-def _holds(store: StoreNow, row: Entry, *, doubtful: bool) -> bool:
+def _holds(store: StoreNow, row: Mark, *, doubtful: bool) -> bool:
     same_upload = store.idempotency_key == row.idempotency_key
     return same_upload or (doubtful and store.etag == row.etag)
 
@@ -204,7 +288,7 @@ def _bury(tombstone: Tombstone | None, event: Stamp) -> DeleteDecision:
     newest = _newest(tombstone, event)
     if tombstone is None or newest != tombstone.stamp:
         return KeepTombstone(Tombstone(newest))
-    reason = Reason.DUPLICATE if compare(event, newest) == 0 else Reason.STALE
+    reason = SkipReason.DUPLICATE if compare(event, newest) == 0 else SkipReason.STALE
     return Skip(reason, BeatenBy(newest.event_time, None))
 
 
@@ -216,7 +300,7 @@ def _newest(tombstone: Tombstone | None, event: Stamp) -> Stamp:
     return event if order > 0 or more_exact else tombstone.stamp
 
 
-def _row_won(row: Entry) -> BeatenBy:
+def _row_won(row: Mark) -> BeatenBy:
     return BeatenBy(row.stamp.event_time, row.idempotency_key)
 
 

@@ -1,66 +1,23 @@
 """The uploads table, its tombstones, and the functions of sql/library.sql that change them."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database
+from safelight.infra.activity import Unit
+from safelight.infra.db import Connection, Database, read, write
 from safelight.infra.history import Line, to_json
-from safelight.library.entry import Entry, RunState, Stamp, StoreNow, Tombstone
+from safelight.library.entry import Entry, LibraryFilter, RunStatus, words
+from safelight.library.order import Mark, Present, Snapshot, Stamp, Tombstone
 from safelight.objects.store import Place, Written
 
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """One entry of the library, as clients see it."""
-
-    organization: str
-    name: str
-    event_time: int
-    idempotency_key: str
-    image_id: str | None
-    mime_type: str | None
-    width: int | None
-    height: int | None
-    size_bytes: int | None
-    classification_status: RunState
-    classification_label: str | None
-    classification_score: float | None
-    classification_model: str | None
-    classified_at: int | None
+# What an event changes, in the unit of its delivery
 
 
-@dataclass(frozen=True, slots=True)
-class Present:
-    """The object the index holds for a name."""
-
-    now: StoreNow
-    content_type: str
-    size: int
-    metadata: dict[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """What a decision about one name is made from."""
-
-    entry: Entry | None
-    tombstone: Tombstone | None
-    present: Present | None
-    run: RunState | None
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    label: str | None = None
-    query: str | None = None
-    status: RunState | None = None
-
-
-async def look(connection: Connection, organization: str, name: str) -> Look:
+@read
+async def look(unit: Unit, name: str) -> Snapshot:
     """Takes the name's lock, then reads."""
-    row = await connection.fetchrow(
+    row = await unit.connection.fetchrow(
         """
         SELECT (upload).event_time, (upload).sequencer, (upload).source, (upload).e_tag,
                (upload).idempotency_key, run_status,
@@ -69,90 +26,90 @@ async def look(connection: Connection, organization: str, name: str) -> Look:
                (object).etag, (object).content_type, (object).size, (object).metadata
         FROM library_look($1, $2)
         """,
-        organization,
+        unit.organization,
         name,
     )
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
-    return Look(_entry(row), _tombstone(row), _present(row), _run(row["run_status"]))
+    run = None if row["run_status"] is None else RunStatus(row["run_status"])
+    return Snapshot(_mark(row), _tombstone(row), _present(row), run)
 
 
+@write
 async def mark(
-    connection: Connection,
-    organization: str,
-    name: str,
-    entry: Entry,
-    replaces: str | None,
-    facts: dict[str, Any],
-    words: list[str],
-    now: int,
+    unit: Unit, name: str, mark: Mark, replaces: Mark | None, facts: dict[str, Any]
 ) -> tuple[int, int | None]:
     """The run that was started, and the replaced marker's that was stopped. `facts` are columns."""
     upload = {
-        "organization": organization,
+        "organization": unit.organization,
         "name": name,
-        "event_time": entry.stamp.event_time,
-        "sequencer": entry.stamp.sequencer,
-        "source": entry.stamp.source,
-        "e_tag": entry.etag,
-        "idempotency_key": entry.idempotency_key,
+        "event_time": mark.stamp.event_time,
+        "sequencer": mark.stamp.sequencer,
+        "source": mark.stamp.source,
+        "e_tag": mark.etag,
+        "idempotency_key": mark.idempotency_key,
         **facts,
     }
-    row = await connection.fetchrow(
-        "SELECT * FROM library_mark($1, $2, $3, $4)", upload, words, replaces, now
+    row = await unit.connection.fetchrow(
+        "SELECT * FROM library_mark($1, $2, $3, $4)",
+        upload,
+        words(name),
+        replaces and replaces.idempotency_key,
+        unit.now,
     )
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
     return row["started"], row["stopped"]
 
 
-async def restart(
-    connection: Connection, organization: str, name: str, marker: str, now: int
-) -> int:
+@write
+async def restart(unit: Unit, name: str, marker: str) -> int:
     """A new run for the marker the row has already."""
-    run: int = await connection.fetchval(
+    run: int = await unit.connection.fetchval(
         """
         UPDATE uploads SET classification_status = 'pending',
                run = classification_start($1, $2, $3, $4)
         WHERE organization = $1 AND name = $2 AND idempotency_key = $3 RETURNING run
         """,
-        organization,
+        unit.organization,
         name,
         marker,
-        now,
+        unit.now,
     )
     return run
 
 
-async def move_time(connection: Connection, organization: str, name: str, entry: Entry) -> None:
-    await connection.execute(
+@write
+async def move_time(unit: Unit, name: str, mark: Mark) -> None:
+    await unit.connection.execute(
         """
         UPDATE uploads SET event_time = $3, sequencer = $4, source = $5, e_tag = $6
         WHERE organization = $1 AND name = $2
         """,
-        organization,
+        unit.organization,
         name,
-        entry.stamp.event_time,
-        entry.stamp.sequencer,
-        entry.stamp.source,
-        entry.etag,
+        mark.stamp.event_time,
+        mark.stamp.sequencer,
+        mark.stamp.source,
+        mark.etag,
     )
 
 
-async def remove(
-    connection: Connection, organization: str, name: str, stamp: Stamp, now: int
-) -> int | None:
+@write
+async def remove(unit: Unit, name: str, tombstone: Tombstone) -> int | None:
     """The row, if there is one; the tombstone in any case. Answers the run that was stopped."""
-    stopped: int | None = await connection.fetchval(
+    stamp = tombstone.stamp
+    stopped: int | None = await unit.connection.fetchval(
         "SELECT library_remove($1, $2, $3, $4, $5, $6)",
-        organization,
+        unit.organization,
         name,
         stamp.event_time,
         stamp.sequencer,
         stamp.source,
-        now,
+        unit.now,
     )
     return stopped
 
 
+@write
 async def delete(
     connection: Connection, organization: str, name: str, place: Place, line: Line, now: int
 ) -> Written:
@@ -169,22 +126,38 @@ async def delete(
     return Written(row["event_id"], row["event_time"], row["job_id"])
 
 
-async def find(db: Database, organization: str, name: str) -> Upload | None:
+@write
+async def purge_tombstones(db: Database, before: int) -> int:
+    """Those that no event can be late for any more."""
+    rows = await db.fetch("DELETE FROM tombstones WHERE buried_at < $1 RETURNING 1", before)
+    return len(rows)
+
+
+# What is asked
+
+
+@read
+async def find(db: Database, organization: str, name: str) -> Entry | None:
     row = await db.fetchrow(
         f"SELECT {_COLUMNS} FROM uploads WHERE organization = $1 AND name = $2", organization, name
     )
-    return None if row is None else _upload(row)
+    return None if row is None else _entry(row)
 
 
+@read
 async def page(
-    db: Database, organization: str, filters: Filters, before: tuple[int, str] | None, limit: int
-) -> list[Upload]:
+    db: Database,
+    organization: str,
+    wanted: LibraryFilter,
+    before: tuple[int, str] | None,
+    limit: int,
+) -> list[Entry]:
     """Newest first; one row more than asked tells that there is more."""
     conditions, values = ["organization = $1"], [organization, limit + 1]
     for condition, value in (
-        ("classification_label = ${}", filters.label),
-        ("search @@ ${}::tsquery", filters.query),
-        ("classification_status = ${}", filters.status),
+        ("classification_label = ${}", wanted.label),
+        ("search @@ ${}::tsquery", wanted.query),
+        ("classification_status = ${}", wanted.status),
     ):
         if value is not None:
             values.append(value)
@@ -197,17 +170,49 @@ async def page(
         "ORDER BY event_time DESC, name DESC LIMIT $2",
         *values,
     )
-    return [_upload(row) for row in rows]
+    return [_entry(row) for row in rows]
 
 
+@read
+async def is_current(db: Database, organization: str, name: str, marker: str, run: int) -> bool:
+    """Whether the entry still stands for that upload, and waits for that run."""
+    return bool(
+        await db.fetchval(
+            "SELECT true FROM uploads "
+            "WHERE organization = $1 AND name = $2 AND idempotency_key = $3 AND run = $4",
+            organization,
+            name,
+            marker,
+            run,
+        )
+    )
+
+
+@read
+async def label_of(
+    db: Database, organization: str, name: str, marker: str
+) -> tuple[str, float, str] | None:
+    """Label, score and model of that very upload, once it has them."""
+    row = await db.fetchrow(
+        "SELECT classification_label, classification_score, classification_model FROM uploads "
+        "WHERE organization = $1 AND name = $2 AND idempotency_key = $3 "
+        f"AND classification_status = '{RunStatus.DONE}'",
+        organization,
+        name,
+        marker,
+    )
+    return None if row is None else tuple(row)
+
+
+@read
 async def was_ever_seen(db: Database, organization: str, name: str) -> bool:
     """An entry, an object, an upload under way, or a tombstone of that name."""
     return bool(
         await db.fetchval(
             """
             SELECT EXISTS (SELECT FROM uploads WHERE organization = $1 AND name = $2)
-                OR EXISTS (SELECT FROM objects WHERE key = $1 || '/' || $2)
-                OR EXISTS (SELECT FROM images WHERE organization = $1 AND name = $2)
+                OR EXISTS (SELECT FROM object_indexed($1 || '/' || $2))
+                OR image_known($1, $2)
                 OR EXISTS (SELECT FROM tombstones WHERE organization = $1 AND name = $2)
             """,
             organization,
@@ -216,26 +221,20 @@ async def was_ever_seen(db: Database, organization: str, name: str) -> bool:
     )
 
 
-async def sweep_tombstones(db: Database, before: int) -> int:
-    """Those that no event can be late for any more."""
-    rows = await db.fetch("DELETE FROM tombstones WHERE buried_at < $1 RETURNING 1", before)
-    return len(rows)
+_COLUMNS = ", ".join(Entry.__dataclass_fields__)
 
 
-_COLUMNS = ", ".join(Upload.__dataclass_fields__)
-
-
-def _upload(row: asyncpg.Record) -> Upload:
+def _entry(row: asyncpg.Record) -> Entry:
     values = dict(row)
-    values["classification_status"] = RunState(values["classification_status"])
-    return Upload(**values)
+    values["classification_status"] = RunStatus(values["classification_status"])
+    return Entry(**values)
 
 
-def _entry(row: asyncpg.Record) -> Entry | None:
+def _mark(row: asyncpg.Record) -> Mark | None:
     if row["idempotency_key"] is None:
         return None
     stamp = Stamp(row["event_time"], row["sequencer"], row["source"])
-    return Entry(stamp, row["idempotency_key"], row["e_tag"])
+    return Mark(stamp, row["idempotency_key"], row["e_tag"])
 
 
 def _tombstone(row: asyncpg.Record) -> Tombstone | None:
@@ -247,11 +246,68 @@ def _tombstone(row: asyncpg.Record) -> Tombstone | None:
 def _present(row: asyncpg.Record) -> Present | None:
     if row["etag"] is None:
         return None
-    metadata = dict(row["metadata"])
-    now = StoreNow(row["etag"], metadata.get("idempotencyKey"))
-    return Present(now, row["content_type"], row["size"], metadata)
+    return Present.of(row["etag"], row["content_type"], row["size"], row["metadata"])
 
 
-def _run(status: str | None) -> RunState | None:
-    """A run that was dropped is as good as none."""
-    return RunState(status) if status in set(RunState) else None
+@read
+async def has_other(
+    db: Database, organization: str, name: str, marker: str, since: int, until: int
+) -> bool:
+    """Whether another upload has had the name, from after one moment up to another."""
+    return bool(
+        await db.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM uploads WHERE organization = $1 AND name = $2
+                  AND idempotency_key <> $3 AND event_time > $4 AND event_time <= $5)
+            """,
+            organization,
+            name,
+            marker,
+            since,
+            until,
+        )
+    )
+
+
+# For the gallery
+
+# One step through the index per label, instead of a walk over all uploads.
+_LABELS = """
+WITH RECURSIVE labels AS (
+    (SELECT classification_label AS label FROM uploads
+     WHERE organization = $1 AND classification_label IS NOT NULL
+     ORDER BY classification_label LIMIT 1)
+    UNION ALL
+    SELECT (SELECT classification_label FROM uploads
+            WHERE organization = $1 AND classification_label > labels.label
+            ORDER BY classification_label LIMIT 1)
+    FROM labels WHERE labels.label IS NOT NULL
+)
+SELECT label FROM labels WHERE label IS NOT NULL LIMIT $2
+"""
+
+
+@read
+async def labels(db: Database, organization: str, limit: int) -> list[str]:
+    rows = await db.fetch(_LABELS, organization, limit)
+    return [row["label"] for row in rows]
+
+
+@read
+async def still_to_come(db: Database, organization: str, received: dict[str, int]) -> set[str]:
+    """Of names and when they were received: those without an entry that were not deleted since."""
+    rows = await db.fetch(
+        """
+        SELECT name FROM unnest($2::text[], $3::bigint[]) AS asked (name, at)
+        WHERE NOT EXISTS (SELECT FROM uploads
+                          WHERE uploads.organization = $1 AND uploads.name = asked.name)
+          AND NOT EXISTS (SELECT FROM tombstones
+                          WHERE tombstones.organization = $1 AND tombstones.name = asked.name
+                            AND tombstones.event_time >= asked.at)
+        """,
+        organization,
+        list(received),
+        list(received.values()),
+    )
+    return {row["name"] for row in rows}

@@ -1,50 +1,44 @@
 """The organization's images: list, one, its bytes, its story, and deleting it."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 from starlette.responses import JSONResponse
 
-from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound
 from safelight.http.content import Stored, respond
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
+from safelight.http.frame import DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.library import repo
-from safelight.library.deletion import Deletion
-from safelight.library.entry import RunState
-from safelight.library.repo import Filters, Upload
-from safelight.library.search import prefix_query
+from safelight.library.deletion import UploadDeletion
+from safelight.library.entry import Entry, LibraryFilter, entry_status, prefix_query
 from safelight.objects.keys import InvalidKey, InvalidName, object_key
 from safelight.objects.store import ObjectStore
 
 router = APIRouter(tags=["library"], prefix="/api/organizations/{org}/uploads")
 
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Member = Annotated[Access, allow(Role.MEMBER)]
-Db = Annotated[Database, provided(Database)]
-CursorsDep = Annotated[Cursors, provided(Cursors)]
+ShownStatus = Literal["pending", "running", "done", "failed"]
 
 
 @router.get("", summary="The library, newest first")
 async def uploads(
-    access: Viewer,
-    db: Db,
+    access: AsViewer,
+    db: DatabaseDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     label: Annotated[str | None, Query(max_length=200, description="Exactly this label.")] = None,
     q: Annotated[str | None, Query(max_length=500, description="Words of name or label.")] = None,
-    status: Annotated[RunState | None, Query(description="Classification status.")] = None,
+    status: Annotated[ShownStatus | None, Query(description="Classification status.")] = None,
 ) -> dict[str, Any]:
     limit, cursor = wanted
     purpose = f"uploads:{access.organization}:{label}:{q}:{status}"
     before = cursors.read(purpose, cursor)
-    filters = Filters(label, _query(q), status)
+    filters = LibraryFilter(label, _query(q), entry_status(status))
     rows = await repo.page(
         db, access.organization, filters, (before[0], before[1]) if before else None, limit
     )
@@ -52,7 +46,7 @@ async def uploads(
 
 
 @router.get("/{name}", summary="One entry")
-async def upload(name: str, access: Viewer, db: Db) -> dict[str, Any]:
+async def upload(name: str, access: AsViewer, db: DatabaseDep) -> dict[str, Any]:
     found = await repo.find(db, access.organization, name)
     if found is None:
         raise NotFound(f"There is no image called {name}.")
@@ -64,7 +58,7 @@ async def upload(name: str, access: Viewer, db: Db) -> dict[str, Any]:
 async def content(
     name: str,
     request: Request,
-    access: Viewer,
+    access: AsViewer,
     store: Annotated[ObjectStore, provided(ObjectStore)],
 ) -> Response:
     key = _key(access.organization, name)
@@ -79,7 +73,7 @@ async def content(
 
 @router.get("/{name}/history", summary="Why this entry is as it is")
 async def history(
-    name: str, access: Viewer, db: Db, cursors: CursorsDep, wanted: PageRequest
+    name: str, access: AsViewer, db: DatabaseDep, cursors: CursorsDep, wanted: PageRequest
 ) -> dict[str, Any]:
     limit, cursor = wanted
     organization, subject = access.organization, f"upload:{name}"
@@ -93,19 +87,26 @@ async def history(
 @router.delete("/{name}", status_code=202, summary="Delete for good")
 async def delete(
     name: str,
-    access: Member,
-    db: Db,
-    deletion: Annotated[Deletion, provided(Deletion)],
+    access: AsMember,
+    db: DatabaseDep,
+    deletion: Annotated[UploadDeletion, provided(UploadDeletion)],
 ) -> Response:
     """The object goes now, and so does what is still on its way to it; the entry follows."""
+    await request_deletion(name, access, db, deletion)
+    return JSONResponse({}, 202)
+
+
+async def request_deletion(
+    name: str, access: Access, db: Database, deletion: UploadDeletion
+) -> None:
+    """For the page's form as well."""
     _key(access.organization, name)
     if not await repo.was_ever_seen(db, access.organization, name):
         raise NotFound(f"There is no image called {name}.")
     await deletion.request(access.organization, name, access.caller.as_actor())
-    return JSONResponse({}, 202)
 
 
-def show(row: Upload) -> dict[str, Any]:
+def show(row: Entry) -> dict[str, Any]:
     return {
         "name": row.name,
         "eventTime": iso(row.event_time),

@@ -1,27 +1,19 @@
 """Delivers an event to those who react to it: at least once, each event with its own verdict."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from safelight.infra.activity import Units
 from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.objects import repo
 from safelight.objects.events import Action, ObjectEvent
+from safelight.objects.jobs import DeliverPayload
 
 _REMEMBERED = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
-    """The payload of `objects.deliver`."""
-
-    eventId: int  # noqa: N815 - payloads are JSON that people read
-    name: str
-
-
 # The last reaction may end the job in its own statement (`Done(already=True)`); it then marks the
 # event as delivered there too.
-Reaction = Callable[[ObjectEvent, Job[Delivery]], Awaitable[Verdict]]
+Reaction = Callable[[ObjectEvent, Job[DeliverPayload]], Awaitable[Verdict]]
 Reactions = Mapping[Action, Sequence[Reaction]]
 
 
@@ -37,7 +29,7 @@ class Deliver:
         if len(self._fresh) < _REMEMBERED:
             self._fresh[event.id] = event
 
-    async def handle(self, job: Job[Delivery]) -> Verdict:
+    async def handle(self, job: Job[DeliverPayload]) -> Verdict:
         event_id = job.payload.eventId
         event = self._fresh.pop(event_id, None) or await repo.event(self._db, event_id)
         if event is None:

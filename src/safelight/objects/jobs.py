@@ -1,57 +1,45 @@
 """The store's background work: delivering events, and looking after files and unfinished writes."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import (
-    HOUR,
-    MINUTE,
-    Backoff,
-    Done,
-    Job,
-    JobKind,
-    Nothing,
-    Schedule,
-    Verdict,
-)
-from safelight.objects.deliver import Deliver, Delivery
+from safelight.infra.queue.jobs import HOUR, MINUTE, Backoff, JobKind, Nothing, Schedule
+from safelight.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverPayload:
+    eventId: int  # noqa: N815 - payloads are JSON that people read
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectedNoticePayload:
+    noticeId: int  # noqa: N815 - likewise
+
 
 DELIVER = JobKind(
     "objects.deliver",
-    payload=Delivery,
+    payload=DeliverPayload,
     limit=16,
     retry=Backoff(attempts=4),
     subject=lambda delivery: f"upload:{delivery.name}",
 )
+# Its handler's only verdict is the dead letter, unless the notice can be read after all.
+REJECTED = JobKind("objects.rejected", payload=RejectedNoticePayload)
 COLLECT = JobKind("objects.collect", payload=Nothing, limit=1)
 SCRUB = JobKind("objects.scrub", payload=Nothing, limit=1)
-SETTLE = JobKind("objects.settle", payload=Nothing, limit=1)
-TIDY = JobKind("objects.tidy", payload=Nothing, limit=1)
+RECONCILE = JobKind("objects.settle", payload=Nothing, limit=1)
+PURGE = JobKind("objects.tidy", payload=Nothing, limit=1)
 
-KINDS: tuple[JobKind[Any], ...] = (DELIVER, COLLECT, SCRUB, SETTLE, TIDY)
-SCHEDULES = (
-    Schedule(COLLECT, HOUR),
-    Schedule(SCRUB, HOUR),
-    Schedule(SETTLE, MINUTE),
-    Schedule(TIDY, HOUR),
-)
-
-Upkeep = Callable[[], Awaitable[object]]
+UPKEEP = (COLLECT, SCRUB, RECONCILE, PURGE)
+KINDS: tuple[JobKind[Any], ...] = (DELIVER, REJECTED, *UPKEEP)
 
 
-def handlers(
-    deliver: Deliver, upkeep: Mapping[JobKind[Nothing], Upkeep]
-) -> tuple[Handler[Any], ...]:
-    """A store that needs none of some upkeep has jobs that do nothing."""
-    kept = [_handler(kind, upkeep.get(kind)) for kind in (COLLECT, SCRUB, SETTLE, TIDY)]
-    return (Handler(DELIVER, deliver.handle), *kept)
-
-
-def _handler(kind: JobKind[Nothing], run: Upkeep | None) -> Handler[Nothing]:
-    async def handle(_: Job[Nothing]) -> Verdict:
-        if run is not None:
-            await run()
-        return Done()
-
-    return Handler(kind, handle)
+def schedules(_: Settings) -> tuple[Schedule, ...]:
+    return (
+        Schedule(COLLECT, HOUR),
+        Schedule(SCRUB, HOUR),
+        Schedule(RECONCILE, MINUTE),
+        Schedule(PURGE, HOUR),
+    )

@@ -18,6 +18,11 @@ EXTENSION_BYTES: Final = 16
 RESERVED_ORGANIZATION_IDS: Final = frozenset(
     {"artifacts", "thumbnails", "renditions", "submissions", "public", "system"}
 )
+# What may be kept with an object. Buckets forget the case of these names; this restores it.
+METADATA_NAMES: Final = {
+    name.lower(): name
+    for name in ("organizationId", "name", "idempotencyKey", "imageId", "width", "height")
+}
 
 _ORGANIZATION_ID: Final = re.compile(r"[a-z0-9-]{1,64}")
 _SLASHES: Final = re.compile(r"[/\\]")

@@ -2,37 +2,233 @@
 
 A put first makes its bytes safe as a blob nobody refers to, then writes index, event and delivery
 job in one transaction. Killed in between, it leaves at most a stray file, which collection removes.
+
+Blobs are files `{root}/aa/bb/<sha256>`, aa and bb being the name's first two bytes. Guarantees: a
+file under its name is whole and on disk, and so are the directories above it. A blob row whose
+state is live has its file, at every moment and after every crash:
+
+- A put holds its shard's lock shared from before it looks at the file until its rows are committed.
+- A file is removed only under the shard's exclusive lock, after its row was condemned and that was
+  committed; the row goes after the file.
+- Before a removal the shard's epoch is raised, and a put's rows are refused when it changed since
+  the put looked: so the last statement of a put whose process, and with it its lock, is gone does
+  no harm.
+
+Gap: the locks are the file system's. A volume shared between machines must support flock.
 """
 
+import errno
+import fcntl
 import os
-from collections.abc import AsyncIterator, Sequence
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from safelight.infra.db import Database
-from safelight.infra.failpoints import reach
-from safelight.infra.files import CHUNK, ByteSource, Spool
+from safelight.errors import ConfigurationError
+from safelight.infra.db import Connection, Database
+from safelight.infra.failpoints import hit, reach
+from safelight.infra.files import (
+    CHUNK,
+    ByteSource,
+    Measured,
+    Spool,
+    copy,
+    measure,
+    measure_durable,
+    sync_directory,
+)
 from safelight.infra.injected import Clock, Ids
 from safelight.objects import repo
-from safelight.objects.blobs import Blobs, Staged
 from safelight.objects.keys import owner_of, within
-from safelight.objects.records import PlainDelete, PlainPut
 from safelight.objects.store import (
+    Beaten,
     Content,
     DamagedObject,
-    DeleteRecord,
+    DeleteWrite,
     Facts,
     Landed,
     Listed,
     NoSuchObject,
     ObjectInfo,
     Place,
-    PutRecord,
+    PutWrite,
     R,
+    Retake,
     StoreUnavailable,
     Written,
 )
 
 _TAKES = 4
+_NAME = re.compile(r"[0-9a-f]{64}")
+# Another file system, one without hard links, too many of them, or a file that is not ours to link.
+_CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP}
+
+
+@dataclass(frozen=True, slots=True)
+class BlobFile:
+    """A file in the store's directory."""
+
+    sha256: str
+    size: int
+    changed_ms: int
+
+
+class Hold:
+    """A shard's lock; let go by `release`, or when forgotten."""
+
+    def __init__(self, path: Path, mode: int) -> None:
+        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._file, mode)
+
+    def release(self) -> None:
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    __del__ = release
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A file in its place, and the lock that keeps it there until its row is committed."""
+
+    what: Measured
+    hold: Hold
+    written: bool
+
+
+class Blobs:
+    """The files. Every method blocks: run them in threads."""
+
+    def __init__(self, root: Path, ids: Ids) -> None:
+        self.root = root
+        self._ids = ids
+        self._synced: set[Path] = set()
+        self.drafts = root / "drafts"
+        self._locks = root / "locks"
+        try:
+            for directory in (root, self.drafts, self._locks):
+                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            hit("objects.fsync_root")
+            sync_directory(root)
+        except OSError as error:
+            raise ConfigurationError(
+                f"The blob directory {root} cannot be used ({error.strerror}). "
+                "Give SAFELIGHT_DATA_DIR a directory this user can write."
+            ) from error
+
+    def path(self, sha256: str) -> Path:
+        return self.root / sha256[:2] / sha256[2:4] / sha256
+
+    # Putting
+
+    def stage(self, source: Path, what: Measured | None, expected: str | None) -> Staged:
+        """Puts a file in its place, measured first if it is not yet."""
+        what = what or measure_durable(source)
+        what.expect(expected)
+        hold = Hold(self._locks / what.sha256[:2], fcntl.LOCK_SH)
+        return Staged(what, hold, self.place(source, what))
+
+    def place(self, source: Path, what: Measured, *, anew: bool = False) -> bool:
+        """Under the shard's lock. A file that is there is left alone, unless it is to be written
+        anew; true if it was written."""
+        final = self.path(what.sha256)
+        self._make_directory(final.parent)
+        linked = not anew and _link(source, final)
+        replace = not linked and (anew or not _has_size(final, what.size))
+        if replace:
+            self._replace(source, final, what)
+        self._sync(final.parent)
+        return linked or replace
+
+    def _replace(self, source: Path, final: Path, what: Measured) -> None:
+        draft = self.drafts / self._ids.short("draft")
+        if not _link(source, draft):
+            copy(source, draft, what)
+        hit("objects.rename")
+        os.rename(draft, final)  # noqa: PTH104 - one system call, as documented
+        hit("objects.drop_draft")
+        draft.unlink(missing_ok=True)  # renaming over another name of the same file leaves both
+
+    def _make_directory(self, path: Path) -> None:
+        if not path.is_dir():
+            self._synced -= {path, path.parent}
+            path.parent.mkdir(exist_ok=True, mode=0o700)
+            path.mkdir(exist_ok=True, mode=0o700)
+
+    def _sync(self, path: Path) -> None:
+        """The file's entry, and, until this process has once seen to it, the directories'."""
+        hit("objects.fsync_directory")
+        sync_directory(path)
+        for directory in (path, path.parent):
+            if directory not in self._synced:
+                hit("objects.fsync_parent")
+                sync_directory(directory.parent)
+                self._synced.add(directory)
+
+    # Reading
+
+    def open(self, sha256: str) -> int:
+        try:
+            return os.open(self.path(sha256), os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise DamagedObject from error
+
+    def is_whole(self, sha256: str) -> bool:
+        """Reads the file and compares it with its name."""
+        try:
+            return measure(self.path(sha256)).sha256 == sha256
+        except FileNotFoundError:
+            return False
+
+    # Removing
+
+    def alone(self, shard: str) -> Hold | None:
+        """The shard's exclusive lock, unless somebody is putting there."""
+        try:
+            return Hold(self._locks / shard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return None
+
+    def remove(self, names: Iterable[str]) -> None:
+        for sha256 in names:
+            hit("objects.unlink")
+            self.path(sha256).unlink(missing_ok=True)
+
+    def files(self, shard: str) -> list[BlobFile]:
+        """Only what we could have written."""
+        found = []
+        for path in (self.root / shard).glob("??/*"):
+            if not _NAME.fullmatch(path.name) or self.path(path.name) != path:
+                continue
+            try:
+                status = path.lstat()
+            except FileNotFoundError:
+                continue
+            found.append(BlobFile(path.name, status.st_size, status.st_ctime_ns // 1_000_000))
+        return found
+
+
+def _link(source: Path, target: Path) -> bool:
+    """False: not this way. The target may have appeared, or the file systems do not allow it."""
+    try:
+        hit("objects.link")
+        os.link(source, target)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno in _CANNOT_LINK:
+            return False
+        raise
+    return True
+
+
+def _has_size(path: Path, size: int) -> bool:
+    try:
+        return path.stat().st_size == size
+    except FileNotFoundError:
+        return False
 
 
 class LocalStore:
@@ -51,20 +247,30 @@ class LocalStore:
             raise StoreUnavailable(f"The blob directory {self._blobs.root} cannot be written.")
 
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
-        return await self.put_with(key, source, facts, PlainPut(key, facts, self._clock))
+        async def write(connection: Connection, landed: Landed) -> Written:
+            return await repo.put(connection, key, landed, facts, self._clock.now_ms())
 
-    async def put_with(self, key: str, source: ByteSource, facts: Facts, record: PutRecord[R]) -> R:
+        return await self.put_with(key, source, facts, write)
+
+    async def put_with(
+        self,
+        key: str,
+        source: ByteSource,
+        facts: Facts,
+        write: PutWrite[R],
+        beaten: Beaten[R] | None = None,  # noqa: ARG002 - bytes replace others only in `write`
+    ) -> R:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
             staged = await self._spool.run(
                 self._blobs.stage, file.path, file.measured, facts.sha256
             )
             try:
-                return await self._record(file.path, staged, record)
+                return await self._commit_put(file.path, staged, write)
             finally:
                 staged.hold.release()
 
-    async def _record(self, path: Path, staged: Staged, record: PutRecord[R]) -> R:
+    async def _commit_put(self, path: Path, staged: Staged, write: PutWrite[R]) -> R:
         """Writes the file again when its row is refused; the hold keeps it there meanwhile."""
         what, written = staged.what, staged.written
         shard = what.sha256[:2]
@@ -74,20 +280,23 @@ class LocalStore:
             try:
                 async with self._db.connection() as connection:
                     await reach("objects.record_put")
-                    return await record.write(connection, landed)
-            except repo.Retake:
+                    return await write(connection, landed)
+            except Retake:
                 self._epochs[shard] = await repo.epoch(self._db, shard)
                 written = await self._spool.run(self._blobs.place, path, what, anew=True)
         raise StoreUnavailable(f"The row of blob {what.sha256} is refused again and again.")
 
     async def delete(self, key: str) -> Written:
-        return await self.delete_with(key, PlainDelete(key, self._clock))
+        async def write(connection: Connection, place: Place) -> Written:
+            return await repo.delete(connection, key, place, self._clock.now_ms())
 
-    async def delete_with(self, key: str, record: DeleteRecord[R]) -> R:
+        return await self.delete_with(key, write)
+
+    async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
         owner_of(key)
         async with self._db.connection() as connection:
             await reach("objects.record_delete")
-            return await record.write(connection, Place.BLOB)
+            return await write(connection, Place.BLOB)
 
     async def head(self, key: str) -> ObjectInfo:
         info, _ = await self._find(key)

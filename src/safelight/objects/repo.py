@@ -1,42 +1,32 @@
 """The tables of objects, events and blobs. The functions are in sql/objects.sql."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database, write
+from safelight.infra.db import Connection, Database, read, write
 from safelight.objects.events import Action, ObjectEvent
 from safelight.objects.keys import owner_of
-from safelight.objects.store import Facts, Landed, Listed, ObjectInfo, Place, Written
+from safelight.objects.store import (
+    Blob,
+    Facts,
+    Landed,
+    Listed,
+    ObjectInfo,
+    Place,
+    Retake,
+    Ticket,
+    Written,
+)
 
 _RETAKE = "SL001"
-
-
-class Retake(Exception):
-    """The blob's file must be looked at again, and written this time. Nothing was changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Blob:
-    sha256: str
-    size: int
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
-class Ticket:
-    """A write to a bucket that has begun."""
-
-    id: int
-    action: Action
-    key: str
 
 
 # Objects
 
 
+@write
 async def put(connection: Connection, key: str, landed: Landed, facts: Facts, now: int) -> Written:
     organization, name = owner_of(key)
     try:
@@ -60,6 +50,7 @@ async def put(connection: Connection, key: str, landed: Landed, facts: Facts, no
     return _written(row)
 
 
+@write
 async def delete(connection: Connection, key: str, place: Place, now: int) -> Written:
     tell = place is not Place.TELLING_BUCKET
     row = await connection.fetchrow(
@@ -77,6 +68,7 @@ async def share(connection: Connection, key: str, etag: str, as_key: str, now: i
     return checksum
 
 
+@read
 async def find(db: Database | Connection, key: str) -> tuple[ObjectInfo, str | None] | None:
     """The object and its blob, if it is in the index and present."""
     row = await db.fetchrow(
@@ -90,6 +82,7 @@ async def find(db: Database | Connection, key: str) -> tuple[ObjectInfo, str | N
     return ObjectInfo(*info), blob
 
 
+@read
 async def listed(db: Database, prefix: str, after: str, limit: int) -> list[Listed]:
     rows = await db.fetch(
         "SELECT key, size, etag, event_time FROM objects "
@@ -103,7 +96,8 @@ async def listed(db: Database, prefix: str, after: str, limit: int) -> list[List
     return [Listed(*row.values()) for row in rows]
 
 
-async def forget_deleted(db: Database, before: int) -> None:
+@write
+async def purge_deleted(db: Database, before: int) -> None:
     """Drops index rows of objects long gone, and events long delivered."""
     await db.execute(
         """
@@ -119,6 +113,7 @@ async def forget_deleted(db: Database, before: int) -> None:
 # Events
 
 
+@read
 async def event(db: Database, event_id: int) -> ObjectEvent | None:
     row = await db.fetchrow(
         "SELECT id, source, action, key, organization, event_time, sequencer, etag, size, metadata "
@@ -131,6 +126,28 @@ async def event(db: Database, event_id: int) -> ObjectEvent | None:
     return ObjectEvent(**{**values, "action": Action(values["action"])})
 
 
+@read
+async def created_other(db: Database, before: ObjectEvent, marker: str, since: int) -> bool:
+    """Whether, among the few thousand events up to this one, its key was created by another upload
+    after that moment."""
+    return bool(
+        await db.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM object_events
+                WHERE id BETWEEN $1 - 5000 AND $1 AND key = $2 AND action = 'created'
+                  AND event_time > $3 AND event_time <= $4
+                  AND metadata ->> 'idempotencyKey' IS DISTINCT FROM $5)
+            """,
+            before.id,
+            before.key,
+            since,
+            before.event_time,
+            marker,
+        )
+    )
+
+
 @write
 async def delivered(connection: Connection, event_id: int, now: int) -> None:
     await connection.execute(
@@ -141,7 +158,8 @@ async def delivered(connection: Connection, event_id: int, now: int) -> None:
 # Writes to a bucket
 
 
-async def begin(db: Database, action: Action, key: str, now: int) -> int:
+@write
+async def issue_ticket(db: Database, action: Action, key: str, now: int) -> int:
     ticket: int = await db.fetchval(
         "INSERT INTO object_outbox (action, key, begun_at) VALUES ($1, $2, $3) RETURNING id",
         action,
@@ -151,10 +169,12 @@ async def begin(db: Database, action: Action, key: str, now: int) -> int:
     return ticket
 
 
-async def lock(connection: Connection, key: str) -> None:
+@read
+async def lock_key(connection: Connection, key: str) -> None:
     await connection.execute("SELECT object_lock($1)", key)
 
 
+@write
 async def redeem(connection: Connection, ticket: int) -> bool:
     """Takes the ticket away when this transaction commits, and from everybody else's hands now."""
     return bool(
@@ -162,7 +182,8 @@ async def redeem(connection: Connection, ticket: int) -> bool:
     )
 
 
-async def unsettled(db: Database, before: int, limit: int) -> list[Ticket]:
+@read
+async def open_tickets(db: Database, before: int, limit: int) -> list[Ticket]:
     rows = await db.fetch(
         "SELECT id, action, key FROM object_outbox WHERE begun_at < $1 ORDER BY id LIMIT $2",
         before,
@@ -171,6 +192,7 @@ async def unsettled(db: Database, before: int, limit: int) -> list[Ticket]:
     return [Ticket(row["id"], Action(row["action"]), row["key"]) for row in rows]
 
 
+@read
 async def take_over(connection: Connection, ticket: Ticket) -> bool:
     """True when nobody is at work on it: neither on the ticket nor on the key."""
     row = await connection.fetchrow(
@@ -183,11 +205,13 @@ async def take_over(connection: Connection, ticket: Ticket) -> bool:
 # Blobs
 
 
+@read
 async def epoch(db: Database, shard: str) -> int:
     value: int = await db.fetchval("SELECT epoch FROM blob_epochs WHERE shard = $1", shard)
     return value
 
 
+@write
 async def next_epoch(db: Database, shard: str) -> None:
     """From its commit on, no put that looked at this shard's files before can still end."""
     async with db.transaction() as connection:
@@ -195,12 +219,14 @@ async def next_epoch(db: Database, shard: str) -> None:
         await connection.execute("UPDATE blob_epochs SET epoch = epoch + 1 WHERE shard = $1", shard)
 
 
+@write
 async def condemn(db: Database, before: int, limit: int) -> int:
     """How many blobs, released before then and not referred to, are given up."""
     count: int = await db.fetchval("SELECT blobs_condemn($1, $2)", before, limit)
     return count
 
 
+@write
 async def condemn_strays(db: Database, strays: Sequence[tuple[str, int]]) -> None:
     """Gives files that have no row one, so that they are removed like any other condemned blob."""
     await db.execute(
@@ -212,6 +238,7 @@ async def condemn_strays(db: Database, strays: Sequence[tuple[str, int]]) -> Non
     )
 
 
+@read
 async def condemned_shards(db: Database) -> list[str]:
     rows = await db.fetch(
         "SELECT DISTINCT left(sha256, 2) AS shard FROM blobs WHERE state = 'condemned' ORDER BY 1"
@@ -219,6 +246,7 @@ async def condemned_shards(db: Database) -> list[str]:
     return [row["shard"] for row in rows]
 
 
+@read
 async def lock_condemned(connection: Connection, shard: str) -> list[str]:
     """References are asked about once more: they cannot exist, and a file is at stake."""
     rows = await connection.fetch(
@@ -229,15 +257,18 @@ async def lock_condemned(connection: Connection, shard: str) -> list[str]:
     return [row["sha256"] for row in rows]
 
 
-async def forget(connection: Connection, blobs: Sequence[str]) -> None:
+@write
+async def delete_blobs(connection: Connection, blobs: Sequence[str]) -> None:
     await connection.execute("DELETE FROM blobs WHERE sha256 = ANY ($1)", blobs)
 
 
+@read
 async def known(db: Database, names: Sequence[str]) -> set[str]:
     rows = await db.fetch("SELECT sha256 FROM blobs WHERE sha256 = ANY ($1)", names)
     return {row["sha256"] for row in rows}
 
 
+@read
 async def blobs_after(db: Database, position: str, limit: int) -> list[Blob]:
     rows = await db.fetch(
         "SELECT sha256, size, state FROM blobs WHERE sha256 > $1 AND state <> 'condemned' "
@@ -248,6 +279,7 @@ async def blobs_after(db: Database, position: str, limit: int) -> list[Blob]:
     return [Blob(*row.values()) for row in rows]
 
 
+@read
 async def lock_blob(connection: Connection, sha256: str) -> Blob | None:
     row = await connection.fetchrow(
         "SELECT sha256, size, state FROM blobs WHERE sha256 = $1 AND state <> 'condemned' "
@@ -257,15 +289,18 @@ async def lock_blob(connection: Connection, sha256: str) -> Blob | None:
     return None if row is None else Blob(*row.values())
 
 
-async def mark(connection: Connection, sha256: str, state: str) -> None:
+@write
+async def set_blob_state(connection: Connection, sha256: str, state: str) -> None:
     await connection.execute("UPDATE blobs SET state = $2 WHERE sha256 = $1", sha256, state)
 
 
-async def damaged(db: Database) -> int:
+@read
+async def count_damaged(db: Database) -> int:
     count: int = await db.fetchval("SELECT count(*) FROM blobs WHERE state = 'damaged'")
     return count
 
 
+@read
 async def names_of(connection: Connection, sha256: str) -> list[tuple[str, str]]:
     """Organization and name of the uploads whose bytes these are."""
     rows = await connection.fetch(
@@ -276,12 +311,14 @@ async def names_of(connection: Connection, sha256: str) -> list[tuple[str, str]]
     return [(row["organization"], row["name"]) for row in rows]
 
 
-async def walk(db: Database, name: str) -> tuple[str, int] | None:
+@read
+async def walk_of(db: Database, name: str) -> tuple[str, int] | None:
     """Where a walk over the blobs goes on, and when this round began."""
     row = await db.fetchrow("SELECT position, begun_at FROM blob_walks WHERE name = $1", name)
     return None if row is None else (row["position"], row["begun_at"])
 
 
+@write
 async def set_walk(db: Database, name: str, position: str, begun_at: int) -> None:
     await db.execute(
         "INSERT INTO blob_walks (name, position, begun_at) VALUES ($1, $2, $3) ON CONFLICT (name) "

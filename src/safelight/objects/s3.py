@@ -2,43 +2,53 @@
 
 A write to a bucket and a transaction cannot be one. So a ticket is committed first; then, with the
 key's lock held by an open transaction, the bucket is written and the transaction (index, event,
-the ticket's end) committed. A ticket that is left over is settled from what the bucket then holds
-(settle.py): the event comes late, never not at all. A bucket that tells of its own events has
-neither tickets nor index.
+the ticket's end) committed. A ticket that is left over is reconciled with what the bucket then
+holds (reconcile.py): the event comes late, never not at all. A bucket that tells of its own events
+has neither tickets nor index.
 
 Gap: should the database drop the transaction while bytes travel, another writer of the key may come
-between; then the last to reach the bucket wins, and settling tells of that.
+between; then the last to reach the bucket wins, and reconciling tells of that.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import parse_qsl, urlsplit
 
 import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store as Bucket
 
+from safelight.errors import ConfigurationError
 from safelight.infra.db import Connection, Database
 from safelight.infra.failpoints import reach
 from safelight.infra.files import CHUNK, ByteSource, Measured, OnDisk, Spool, measure
 from safelight.infra.injected import Clock, Ids
 from safelight.objects import repo
 from safelight.objects.events import Action
-from safelight.objects.keys import InvalidName, from_metadata, owner_of, to_metadata, within
-from safelight.objects.records import PlainDelete, PlainPut
-from safelight.objects.store import (
+from safelight.objects.keys import (
     METADATA_NAMES,
+    InvalidName,
+    from_metadata,
+    owner_of,
+    to_metadata,
+    within,
+)
+from safelight.objects.store import (
+    Beaten,
     Content,
-    DeleteRecord,
+    DeleteWrite,
     Facts,
     Landed,
     Listed,
     NoSuchObject,
     ObjectInfo,
     Place,
-    PutRecord,
+    PutWrite,
     R,
     StoreUnavailable,
     Written,
@@ -48,10 +58,54 @@ if TYPE_CHECKING:
     from obstore import GetOptions
 
 T = TypeVar("T")
-_PROPER = {name.lower(): name for name in METADATA_NAMES}
 _CONTENT_TYPE = "Content-Type"
 _PART = 8 * 1024 * 1024
 _WRITES = 4  # each holds a database connection while bytes travel
+
+
+_PARAMETERS = {
+    "endpoint", "region", "events", "access_key_id", "secret_access_key", "session_token",
+}  # fmt: skip
+_CONNECT = timedelta(seconds=5)
+_REQUEST = timedelta(minutes=5)
+_RETRY = timedelta(seconds=20)  # beyond this the queue tries again, and says so
+
+
+@dataclass(frozen=True, slots=True)
+class S3Url:
+    bucket: str
+    options: dict[str, str]
+    telling: bool  # the bucket's own notifications are the source of events
+
+    def open(self) -> Bucket:
+        """What the address does not say, AWS_* variables may."""
+        options: dict[str, Any] = dict(self.options)
+        plain = options.get("endpoint", "").startswith("http://")
+        return Bucket(
+            self.bucket,
+            virtual_hosted_style_request=False,
+            client_options={"allow_http": plain, "connect_timeout": _CONNECT, "timeout": _REQUEST},
+            retry_config={"max_retries": 3, "retry_timeout": _RETRY},
+            **options,
+        )
+
+
+def parse_url(url: str) -> S3Url:
+    parts = urlsplit(url)
+    options = dict(parse_qsl(parts.query))
+    events = options.pop("events", "own")
+    unknown = options.keys() - _PARAMETERS
+    if parts.scheme != "s3" or not parts.netloc or parts.path.strip("/") or unknown:
+        raise ConfigurationError(
+            "SAFELIGHT_OBJECT_STORE_URL: write s3://bucket?endpoint=…&region=…; it also takes "
+            f"{', '.join(sorted(_PARAMETERS))}."
+        )
+    if events not in {"own", "bucket"}:
+        raise ConfigurationError(
+            "SAFELIGHT_OBJECT_STORE_URL: events is `own` (Safelight tells of its own writes) or "
+            "`bucket` (the bucket's notifications do)."
+        )
+    return S3Url(parts.netloc, options, telling=events == "bucket")
 
 
 class S3Store:
@@ -75,32 +129,45 @@ class S3Store:
     # Writing
 
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
-        return await self.put_with(key, source, facts, PlainPut(key, facts, self._clock))
+        async def write(connection: Connection, landed: Landed) -> Written:
+            return await repo.put(connection, key, landed, facts, self._clock.now_ms())
 
-    async def put_with(self, key: str, source: ByteSource, facts: Facts, record: PutRecord[R]) -> R:
+        return await self.put_with(key, source, facts, write)
+
+    async def put_with(
+        self,
+        key: str,
+        source: ByteSource,
+        facts: Facts,
+        write: PutWrite[R],
+        beaten: Beaten[R] | None = None,
+    ) -> R:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
             what = await self._measured(file, facts.sha256)
             async with self._writing(Action.CREATED, key) as connection:
-                answer = await record.beaten(connection)
+                answer = await beaten(connection) if beaten else None
                 if answer is not None:
                     return answer
                 await reach("objects.bucket_put")
                 etag = await self._upload(key, file.path, facts)
                 landed = Landed(self._place, etag, what.size, what.sha256)
                 await reach("objects.record_bucket_put")
-                return await record.write(connection, landed)
+                return await write(connection, landed)
 
     async def delete(self, key: str) -> Written:
-        return await self.delete_with(key, PlainDelete(key, self._clock))
+        async def write(connection: Connection, place: Place) -> Written:
+            return await repo.delete(connection, key, place, self._clock.now_ms())
 
-    async def delete_with(self, key: str, record: DeleteRecord[R]) -> R:
+        return await self.delete_with(key, write)
+
+    async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
         owner_of(key)
         async with self._writing(Action.DELETED, key) as connection:
             await reach("objects.bucket_delete")
             await _asked(obstore.delete_async(self._bucket, key))
             await reach("objects.record_bucket_delete")
-            return await record.write(connection, self._place)
+            return await write(connection, self._place)
 
     @asynccontextmanager
     async def _writing(self, action: Action, key: str) -> AsyncIterator[Connection]:
@@ -108,14 +175,12 @@ class S3Store:
         async with self._writes:
             if self._place is Place.TELLING_BUCKET:
                 async with self._db.transaction() as connection:
-                    await repo.lock(connection, key)
+                    await repo.lock_key(connection, key)
                     yield connection
                 return
-            await reach("objects.ticket")
-            ticket = await repo.begin(self._db, action, key, self._clock.now_ms())
+            ticket = await repo.issue_ticket(self._db, action, key, self._clock.now_ms())
             async with self._db.transaction() as connection:
-                await repo.lock(connection, key)
-                await reach("objects.redeem")
+                await repo.lock_key(connection, key)
                 if not await repo.redeem(connection, ticket):
                     raise StoreUnavailable("The write waited too long for its turn. Try again.")
                 yield connection
@@ -188,7 +253,9 @@ async def _chunks(found: Any) -> AsyncIterator[bytes]:
 def _info(key: str, found: Any) -> ObjectInfo:
     attributes: dict[str, str] = dict(found.attributes)
     content_type = attributes.pop(_CONTENT_TYPE, "application/octet-stream")
-    metadata = {_PROPER.get(name, name): _decoded(value) for name, value in attributes.items()}
+    metadata = {
+        METADATA_NAMES.get(name, name): _decoded(value) for name, value in attributes.items()
+    }
     meta = found.meta
     return ObjectInfo(key, meta["size"], content_type, metadata, _etag(meta["e_tag"]), _ms(meta))
 

@@ -5,14 +5,14 @@ Guarantees (tests/objects/test_conformance.py holds each store to them)
 - A put that returns has its bytes, metadata and event safe; one that is refused, as bytes are that
   differ from the expected sha256, has changed nothing.
 - Every put and delete has its event, also when the process dies in between: it is written in the
-  same transaction (`local`), or announced before and settled afterwards (`s3`).
+  same transaction (`local`), or announced before and reconciled afterwards (`s3`).
 - Times and sequencers of one key's events rise, whatever the clock does.
 - Streams pass through in pieces; memory does not grow with the object.
 
 Gap: in a bucket whose notifications are the source of events, they are the bucket's to keep.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeVar
@@ -20,12 +20,9 @@ from typing import Protocol, TypeVar
 from safelight.errors import NotFound, SafelightError, Unavailable
 from safelight.infra.db import Connection
 from safelight.infra.files import ByteSource
+from safelight.objects.events import Action
 
 R = TypeVar("R")
-R_co = TypeVar("R_co", covariant=True)
-
-# What may be kept with an object. Buckets forget the case of these names; this restores it.
-METADATA_NAMES = ("organizationId", "name", "idempotencyKey", "imageId", "width", "height")
 
 
 class NoSuchObject(NotFound):
@@ -40,6 +37,10 @@ class DamagedObject(SafelightError):
 
 class StoreUnavailable(Unavailable):
     """The object store cannot be reached right now. Try again in a moment."""
+
+
+class Retake(Exception):
+    """The blob's file must be looked at again, and written this time. Nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +113,31 @@ class Landed:
     written: bool = False
 
 
-class PutRecord(Protocol[R_co]):
-    """The transaction a put ends with: index, event, and what must be true together with them."""
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A row of the built-in store's files."""
 
-    async def beaten(self, connection: Connection) -> R_co | None:
-        """Asked under the key's lock before bytes replace others. An answer ends the put there."""
+    sha256: str
+    size: int
+    state: str
 
-    async def write(self, connection: Connection, landed: Landed) -> R_co: ...
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A write to a bucket that has begun."""
+
+    id: int
+    action: Action
+    key: str
 
 
-class DeleteRecord(Protocol[R_co]):
-    """The transaction a delete ends with."""
-
-    async def write(self, connection: Connection, place: Place) -> R_co: ...
+# The last step of a put: index, event, and what must be true together with them. One statement,
+# or a transaction that it opens itself.
+PutWrite = Callable[[Connection, Landed], Awaitable[R]]
+# Asked under the key's lock before bytes replace others. An answer ends the put there.
+Beaten = Callable[[Connection], Awaitable[R | None]]
+# The last step of a delete.
+DeleteWrite = Callable[[Connection, Place], Awaitable[R]]
 
 
 class ObjectStore(Protocol):
@@ -132,8 +145,15 @@ class ObjectStore(Protocol):
         """Keys under a reserved prefix can be put too; their events are delivered to nobody."""
 
     async def put_with(
-        self, key: str, source: ByteSource, facts: Facts, record: PutRecord[R]
-    ) -> R: ...
+        self,
+        key: str,
+        source: ByteSource,
+        facts: Facts,
+        write: PutWrite[R],
+        beaten: Beaten[R] | None = None,
+    ) -> R:
+        """A put whose last step is the caller's. `write` may be called again, on a new connection,
+        when it raises `Retake`."""
 
     async def head(self, key: str) -> ObjectInfo:
         """Raises `NoSuchObject`."""
@@ -145,7 +165,8 @@ class ObjectStore(Protocol):
     async def delete(self, key: str) -> Written:
         """A key that is not there is no error, and has its event as well."""
 
-    async def delete_with(self, key: str, record: DeleteRecord[R]) -> R: ...
+    async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
+        """A delete whose last step is the caller's."""
 
     async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
         """Keys in the order of their UTF-8 bytes. A prefix is empty or ends with a slash."""

@@ -7,11 +7,10 @@ from typing import Any, Final
 
 from PIL import ExifTags, Image, UnidentifiedImageError
 
-from safelight.sandbox.endings import end_of
-from safelight.sandbox.facts import Bounds, Fault, FaultKind, Inspection, Traces
+from safelight.sandbox.data_end import end_of
 from safelight.sandbox.fingerprint import prints
 from safelight.sandbox.pictures import CONTENT_TYPES, on_white, opened, upright
-from safelight.sandbox.wire import Answer
+from safelight.sandbox.protocol import Answer, Bounds, Fault, FaultKind, Inspection, Traces
 
 _BYTES_PER_BAND: Final = {"1": 1, "I": 4, "F": 4, "I;16": 2, "I;16B": 2, "I;16L": 2}
 _LONGEST_DETAIL: Final = 200

@@ -11,7 +11,7 @@ _MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SandboxLimits:
     """`memory_bytes` is beyond what the preloaded code takes; `wall_seconds` is the server's to
     enforce, the others are the kernel's."""
 
@@ -24,7 +24,7 @@ class Limits:
         return json.dumps(asdict(self))
 
     @classmethod
-    def load(cls, text: str) -> "Limits":
+    def load(cls, text: str) -> "SandboxLimits":
         return cls(**json.loads(text))
 
     def apply(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from PIL import Image
 
 from safelight.sandbox.pictures import CONTENT_TYPES, on_white, opened, upright
-from safelight.sandbox.wire import Answer
+from safelight.sandbox.protocol import Answer
 
 _JPEG: Final = {"quality": 90, "optimize": True}
 _WEBP: Final = {"quality": 90, "method": 3}

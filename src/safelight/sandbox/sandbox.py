@@ -23,10 +23,17 @@ from typing import Any, Final
 
 from safelight.errors import SafelightError
 from safelight.infra.failpoints import reach
-from safelight.sandbox import wire
-from safelight.sandbox.facts import Bounds, Inspection, Rendition
-from safelight.sandbox.limits import Limits
-from safelight.sandbox.wire import Answer, Ending, Garbled, Request
+from safelight.sandbox import protocol
+from safelight.sandbox.limits import SandboxLimits
+from safelight.sandbox.protocol import (
+    Answer,
+    Bounds,
+    Ending,
+    Garbled,
+    Inspection,
+    Rendition,
+    Request,
+)
 
 TASKS: Final = "safelight.sandbox.tasks"
 _GRACE_SECONDS = 5.0  # for the server to end a child that is late
@@ -63,9 +70,9 @@ class SandboxDown(SafelightError):
 
 class Sandbox:
     def __init__(
-        self, limits: Limits | None = None, *, at_once: int | None = None, tasks: str = TASKS
+        self, limits: SandboxLimits | None = None, *, at_once: int | None = None, tasks: str = TASKS
     ) -> None:
-        self._limits = limits or Limits()
+        self._limits = limits or SandboxLimits()
         self._tasks = tasks
         self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
         self._starting = asyncio.Lock()
@@ -113,7 +120,7 @@ class Sandbox:
         reader, writer = await asyncio.open_connection(sock=connection)
         try:
             with suppress(ConnectionError):  # it died before it had read all; how is told below
-                writer.write(wire.pack_request(request))
+                writer.write(protocol.pack_request(request))
                 writer.write(request.data)
                 await writer.drain()
             return await self._read(reader)
@@ -172,10 +179,10 @@ class Sandbox:
 
 def _judged(output: bytes) -> Answer:
     try:
-        told, ending = wire.unpack(output)
+        told, ending = protocol.unpack(output)
         if reason := _death(ending):
             raise TaskDied(reason)
-        answer = wire.unpack_answer(told)
+        answer = protocol.unpack_answer(told)
     except Garbled as error:
         raise SandboxDown from error
     if exceeded := answer.facts.get("exceeded"):

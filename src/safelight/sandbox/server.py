@@ -22,12 +22,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from safelight.sandbox import wire
-from safelight.sandbox.limits import Limits
-from safelight.sandbox.wire import Answer, Ending
+from safelight.sandbox import protocol
+from safelight.sandbox.limits import SandboxLimits
+from safelight.sandbox.protocol import Answer, Ending
 
-Task = Callable[[bytes, dict[str, Any]], Answer]
-Tasks = Mapping[str, Task]
+SandboxTask = Callable[[bytes, dict[str, Any]], Answer]
+SandboxTasks = Mapping[str, SandboxTask]
 
 _FAILED = 70
 _PR_SET_PDEATHSIG = 1
@@ -43,7 +43,7 @@ class _Child:
 
 
 class Server:
-    def __init__(self, control: socket.socket, limits: Limits, tasks: Tasks) -> None:
+    def __init__(self, control: socket.socket, limits: SandboxLimits, tasks: SandboxTasks) -> None:
         self._control = control
         self._limits = limits
         self._tasks = tasks
@@ -151,14 +151,14 @@ def _die_with_parent() -> None:
         _PRCTL(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def perform(connection: socket.socket, tasks: Tasks) -> None:
+def perform(connection: socket.socket, tasks: SandboxTasks) -> None:
     """Runs in the child: one request, one answer."""
-    request = wire.receive_request(connection)
+    request = protocol.receive_request(connection)
     try:
         answer = tasks[request.task](request.data, request.parameters)
     except MemoryError:
         answer = Answer({"exceeded": "memory"})
-    wire.send_answer(connection, answer)
+    protocol.send_answer(connection, answer)
 
 
 def main(descriptor: str, limits: str, tasks: str) -> None:
@@ -169,7 +169,7 @@ def main(descriptor: str, limits: str, tasks: str) -> None:
     gc.collect()
     gc.freeze()  # children share these pages as long as nobody touches them
     control = socket.socket(fileno=int(descriptor))
-    Server(control, Limits.load(limits), module.TASKS).run()
+    Server(control, SandboxLimits.load(limits), module.TASKS).run()
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ from PIL import Image
 from safelight.sandbox.inspecting import inspect
 from safelight.sandbox.pictures import set_up
 from safelight.sandbox.rendering import render
-from safelight.sandbox.server import Task
+from safelight.sandbox.server import SandboxTask
 
-TASKS: dict[str, Task] = {"inspect": inspect, "render": render}
+TASKS: dict[str, SandboxTask] = {"inspect": inspect, "render": render}
 
 _BOUNDS = {"max_pixels": 10**6, "max_frames": 10, "max_total_pixels": 10**7}
 

@@ -3,6 +3,10 @@ CREATE OR REPLACE FUNCTION classification_key(p_organization text, p_name text, 
 RETURNS text
 LANGUAGE sql IMMUTABLE AS $$ SELECT p_organization || '/' || p_name || '/' || p_marker $$;
 
+-- Whether a run goes on by itself: RunStatus.under_way in library/entry.py.
+CREATE OR REPLACE FUNCTION classification_under_way(p_status text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$ SELECT p_status IN ('pending', 'running') $$;
+
 -- How a run stands. One that is said to be under way counts only if the queue knows its job. One
 -- statement: the end of a run and of its job are seen together or not at all.
 CREATE OR REPLACE FUNCTION classification_status(
@@ -12,7 +16,7 @@ LANGUAGE sql STABLE AS $$
     SELECT status FROM classification_runs
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run
-      AND (status NOT IN ('pending', 'running') OR job_lives(
+      AND (NOT classification_under_way(status) OR job_lives(
                'classification.run', classification_key(p_organization, p_name, p_marker)))
 $$;
 
@@ -54,42 +58,36 @@ BEGIN
         'classification.run', classification_key(p_organization, p_name, p_marker), true);
     UPDATE classification_runs SET status = 'dropped', finished_at = p_now
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
-      AND status IN ('pending', 'running')
+      AND classification_under_way(status)
     RETURNING run INTO stopped;
     RETURN stopped;
 END
 $$;
 
--- The guarded write of a result, together with the end of its job. Applies only where the entry
--- still has the marker and run the result was computed for; otherwise it is dropped, and history
--- tells of that (`p_dropped`) instead of a success.
+-- The guarded write of a result. Applies only where the entry still has the marker and run the
+-- result was computed for; otherwise the run is dropped, and the answer is false. The states a run may
+-- come from (`p_from`, here and below) are the machine's.
 CREATE OR REPLACE FUNCTION classification_apply(
-    p_organization text, p_name text, p_marker text, p_run integer, p_label text,
-    p_score double precision, p_model text, p_words text[], p_now bigint,
-    p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb,
-    OUT mine boolean, OUT taken boolean
-)
+    p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text,
+    p_score double precision, p_model text, p_words text[], p_now bigint
+) RETURNS boolean
 LANGUAGE plpgsql AS $$
+DECLARE
+    taken boolean;
 BEGIN
-    mine := job_finish(p_job, p_claim);
-    taken := false;
-    IF NOT mine THEN
-        RETURN;
-    END IF;
     taken := library_label(p_organization, p_name, p_marker, p_run, p_label, p_score, p_model,
                            p_words, p_now);
     UPDATE classification_runs
     SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, finished_at = p_now, error = NULL
     WHERE organization = p_organization AND name = p_name
-      AND idempotency_key = p_marker AND run = p_run;
-    PERFORM activity_append(p_organization, p_now,
-                            CASE WHEN taken THEN p_lines ELSE p_dropped END);
+      AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
+    RETURN taken;
 END
 $$;
 
 -- A failed attempt. False: the entry has moved on, and nobody should be told.
 CREATE OR REPLACE FUNCTION classification_failed(
-    p_organization text, p_name text, p_marker text, p_run integer, p_status text,
+    p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_status text,
     p_attempt integer, p_error jsonb, p_finished_at bigint
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -97,25 +95,20 @@ BEGIN
     UPDATE classification_runs
     SET status = p_status, attempt = p_attempt, error = p_error, finished_at = p_finished_at
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
-      AND run = p_run AND status IN ('pending', 'running', 'failed');
+      AND run = p_run AND status = ANY (p_from);
     RETURN library_note(p_organization, p_name, p_marker, p_run, p_status);
 END
 $$;
 
--- The end of a run that is for nothing any more. False: the job is not ours.
+-- The end of a run that is for nothing any more.
 CREATE OR REPLACE FUNCTION classification_drop(
-    p_organization text, p_name text, p_marker text, p_run integer, p_error jsonb, p_now bigint,
-    p_job bigint, p_claim integer, p_lines jsonb
-) RETURNS boolean
+    p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_error jsonb,
+    p_now bigint
+) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF NOT job_finish(p_job, p_claim) THEN
-        RETURN false;
-    END IF;
     UPDATE classification_runs SET status = 'dropped', finished_at = p_now, error = p_error
     WHERE organization = p_organization AND name = p_name
-      AND idempotency_key = p_marker AND run = p_run AND status <> 'done';
-    PERFORM activity_append(p_organization, p_now, p_lines);
-    RETURN true;
+      AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
 END
 $$;

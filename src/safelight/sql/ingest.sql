@@ -40,11 +40,11 @@ $$;
 
 -- The last step of an offload: the image becomes STORED, its bytes become the object of the name (or
 -- are beaten to it), event, delivery job, history and the job's own end, all or nothing. Outcomes:
---   stored   it is the object                   settled  it was in none of the states `p_from`
---   beaten   STORED, but something else won     lost     the job is somebody else's by now
+--   stored   it is the object                already_done  it was in none of the states `p_from`
+--   beaten   STORED, but something else won  lost          the job is somebody else's by now
 --   wanted   nothing beats it: bring the bytes
 -- `p_landed` says where they are: place 'blob', 'bucket', 'telling-bucket' (whose own notifications are
--- the events), or 'ingest' (not in the store yet: only a beaten image is settled, others are wanted).
+-- the events), or 'ingest' (not in the store yet: only a beaten image is done with, others are wanted).
 -- `p_lines` holds a line of history for either end; what is decided here is added to its data.
 CREATE OR REPLACE FUNCTION image_stored(
     p_image text, p_organization text, p_name text, p_from text[], p_landed jsonb,
@@ -71,7 +71,7 @@ BEGIN
     ELSIF NOT job_finish(p_job, p_claim) THEN
         outcome := 'lost';
     ELSIF image.id IS NULL OR image.status <> ALL (p_from) THEN
-        outcome := 'settled';
+        outcome := 'already_done';
     END IF;
     IF outcome IS NOT NULL THEN
         RETURN;
@@ -114,9 +114,15 @@ BEGIN
     UPDATE images SET status = 'FAILED', updated_at = p_now
     WHERE id = p_image AND status = ANY (p_from);
     IF NOT FOUND THEN
-        RETURN 'settled';
+        RETURN 'already_done';
     END IF;
     PERFORM activity_append(p_organization, p_now, p_lines);
     RETURN 'failed';
 END
+$$;
+
+-- Whether an upload of that name was ever recorded.
+CREATE OR REPLACE FUNCTION image_known(p_organization text, p_name text) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM images WHERE organization = p_organization AND name = p_name)
 $$;

@@ -55,7 +55,7 @@ BEGIN
     SELECT idempotency_key INTO marker FROM uploads
     WHERE organization = p_organization AND name = p_name;
     IF FOUND THEN
-        -- The job before the row, as in classification_apply: the two cannot wait for each other.
+        -- The job before the row, as a run does it: the two cannot wait for each other.
         stopped := classification_stop(p_organization, p_name, marker, p_now);
         DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
     END IF;

@@ -1,17 +1,39 @@
-"""What rules find, and what follows from it. Pure."""
+"""What a rule is, what rules find, and what follows from it. Pure.
 
-from collections.abc import Sequence
+A rule looks at a case and returns what it finds, nothing if all is well. It raises only when it
+could not look: the run then fails as a whole and is tried again. A new rule is one file in rules/
+and one line in its registry.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Generic, Protocol, Self, TypeVar
 
-from safelight.submissions.lifecycle import RejectionCode
+from safelight.sandbox.protocol import Bounds, Inspection, Rendition
+from safelight.submissions.fingerprints import Closeness, Fingerprint
+from safelight.submissions.lifecycle import Rejection, RejectionCode, Submission
+from safelight.submissions.policies.policy import Policy
+
+C = TypeVar("C")
 
 
 class Severity(StrEnum):
-    BLOCK = "block"  # it is rejected
-    REVIEW = "review"  # a person is asked
-    INFO = "info"  # the submitter is told
+    """The gravest first. Like a state, it says its word, icon and tone for people."""
+
+    word: str
+    icon: str
+    tone: str
+
+    BLOCK = "block", "Stops publication", "cross", "problem"  # it is rejected
+    REVIEW = "review", "A person has to look", "person", "accent"
+    INFO = "info", "Good to know", "info", "plain"  # the submitter is told
+
+    def __new__(cls, value: str, word: str = "", icon: str = "", tone: str = "") -> Self:
+        severity = str.__new__(cls, value)
+        severity._value_ = value
+        severity.word, severity.icon, severity.tone = word, icon, tone
+        return severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +58,94 @@ class Finding:
         return cls(value["rule"], Severity(value["severity"]), value["message"], value["evidence"])
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
-    code: RejectionCode
-    message: str
+# What a rule is asked about
 
-    def to_json(self) -> dict[str, str]:
-        return {"code": self.code, "message": self.message}
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """Something known that a file equals (`exact`), or looks like."""
+
+    id: str
+    exact: bool
+
+
+class PictureIndex(Protocol):
+    """What is known in the submission's organization."""
+
+    async def blocked(
+        self, submission: Submission, fingerprint: Fingerprint | None
+    ) -> Match | None: ...
+
+    async def published(
+        self, submission: Submission, fingerprint: Fingerprint | None, closeness: Closeness
+    ) -> Match | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileCase:
+    """Tier 1: the file as it was submitted, and what a child found in it."""
+
+    submission: Submission
+    data: bytes
+    inspection: Inspection
+    fingerprint: Fingerprint | None
+    bounds: Bounds
+    known: PictureIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    text: str
+    score: float
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion:
+    """A remote model's."""
+
+    verdict: str  # pass, review or block
+    message: str | None = None
+    score: float | None = None
+
+
+class PictureModels(Protocol):
+    """Each loaded or reached when it is first asked."""
+
+    async def safety(self, rendition: Rendition) -> float:
+        """From 0, harmless, to 1."""
+
+    async def label(self, submission: Submission, rendition: Rendition) -> Label: ...
+
+    async def opinion(self, submission: Submission, rendition: Rendition) -> Opinion | None:
+        """None: no remote model is configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class PictureCase:
+    """Tier 2: exactly the picture that would be published."""
+
+    submission: Submission
+    rendition: Rendition
+    policy: Policy
+    models: PictureModels
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Generic[C]):
+    """`code` is what a submission is rejected with when this rule blocks."""
+
+    name: str
+    code: RejectionCode
+    look: Callable[[C], Awaitable[list[Finding]]]
+
+
+async def findings(rules: Sequence[Rule[C]], case: C) -> list[Finding]:
+    """Every rule has its say, in order, so that a submitter learns of everything at once."""
+    return [finding for rule in rules for finding in await rule.look(case)]
+
+
+# What follows
 
 
 @dataclass(frozen=True, slots=True)

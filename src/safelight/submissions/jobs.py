@@ -1,34 +1,64 @@
-"""Submissions' background work, put together."""
+"""Submissions' background work: kinds, payloads, schedules. services.py has the handlers."""
 
-from typing import Any
+import os
+from dataclasses import dataclass
+from typing import Any, Final
 
-from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import Done, Job, JobKind, Nothing, Schedule, Verdict
+from safelight.infra.queue.jobs import Backoff, JobKind, Nothing, Schedule
 from safelight.settings import Settings
-from safelight.submissions.gone import SourceGone
-from safelight.submissions.kinds import PROCESS, RECOVER, RELEASE, SOURCE_GONE
-from safelight.submissions.process import Process
-from safelight.submissions.release import Release
-from safelight.submissions.rescue import Rescue
-from safelight.submissions.tempo import whole_seconds
+
+# Later than any run that had begun before can still be storing something.
+RELEASE_AFTER_SECONDS: Final = 120
+
+
+@dataclass(frozen=True, slots=True)
+class SubmissionPayload:
+    submissionId: str  # noqa: N815 - payloads are JSON that people read
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDeletedPayload:
+    kind: str
+    sourceId: str  # noqa: N815 - likewise
+
+
+def _subject(payload: SubmissionPayload) -> str:
+    return f"submission:{payload.submissionId}"
+
+
+# The attempts count workers that died, no more. A run that fails ends its job, and what follows is
+# not the queue's to say: recovery enqueues the next one, as often as SAFELIGHT_RECOVERY_RETRIES
+# and as far apart as SAFELIGHT_RECOVERY_BACKOFF_SECONDS say (recovery/recover.py).
+PROCESS = JobKind(
+    "submissions.process",
+    payload=SubmissionPayload,
+    limit=os.cpu_count() or 1,
+    retry=Backoff(attempts=3),
+    subject=_subject,
+)
+RELEASE = JobKind(
+    "submissions.release",
+    payload=SubmissionPayload,
+    limit=2,
+    retry=Backoff(attempts=10, cap=600),
+    subject=_subject,
+)
+SOURCE_GONE = JobKind(
+    "submissions.source_gone",
+    payload=SourceDeletedPayload,
+    limit=2,
+    retry=Backoff(attempts=10, cap=600),
+    subject=lambda deleted: f"{deleted.kind}:{deleted.sourceId}",
+)
+RECOVER = JobKind("submissions.recover", payload=Nothing, limit=1)
 
 KINDS: tuple[JobKind[Any], ...] = (PROCESS, RELEASE, SOURCE_GONE, RECOVER)
 
 
+def whole_seconds(seconds: float) -> int:
+    """What a schedule can keep."""
+    return max(1, round(seconds))
+
+
 def schedules(settings: Settings) -> tuple[Schedule, ...]:
     return (Schedule(RECOVER, whole_seconds(settings.recovery_interval_seconds)),)
-
-
-def handlers(
-    process: Process, release: Release, gone: SourceGone, rescue: Rescue
-) -> tuple[Handler[Any], ...]:
-    async def recover(_: Job[Nothing]) -> Verdict:
-        await rescue.run()
-        return Done()
-
-    return (
-        Handler(PROCESS, process.handle, on_dead=process.on_dead),
-        Handler(RELEASE, release.handle),
-        Handler(SOURCE_GONE, gone.handle),
-        Handler(RECOVER, recover),
-    )

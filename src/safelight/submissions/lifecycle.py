@@ -1,9 +1,12 @@
-"""The states of a submission and the only moves between them."""
+"""The states of a submission, the only moves between them, and the submission itself. Pure."""
 
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
-from safelight.errors import SafelightError
+from safelight.infra.states import Machine, Phase, State
+
+SUBJECT: Final = "submission"  # the type of what an approval can be about
 
 # What the world is told, and the fields of each message.
 MESSAGES = {
@@ -11,29 +14,41 @@ MESSAGES = {
 }
 
 
-class State(StrEnum):
-    RECEIVED = "RECEIVED"  # pinned, and waiting for its turn
-    TIER1_SCANNING = "TIER1_SCANNING"  # the file itself is examined
-    TIER2_SCANNING = "TIER2_SCANNING"  # models look at what it shows
-    AWAITING_APPROVAL = "AWAITING_APPROVAL"  # a person decides
-    PUBLISHED = "PUBLISHED"  # everybody can see it
-    REJECTED = "REJECTED"  # nobody ever will
-    WITHDRAWN = "WITHDRAWN"  # nobody can any more
+class SubmissionState(State):
+    RECEIVED = "RECEIVED", "Received", "inbox"  # pinned, and waiting for its turn
+    TIER1_SCANNING = "TIER1_SCANNING", "Checking the file", "loop", "accent"
+    TIER2_SCANNING = "TIER2_SCANNING", "Checking the content", "loop", "accent"  # by models
+    AWAITING_APPROVAL = (
+        "AWAITING_APPROVAL",
+        "Awaiting approval",
+        "person",
+        "accent",
+        Phase.WAITING,
+    )
+    PUBLISHED = "PUBLISHED", "Published", "check", "good", Phase.OVER  # everybody can see it
+    REJECTED = "REJECTED", "Rejected", "cross", "problem", Phase.OVER  # nobody ever will
+    WITHDRAWN = "WITHDRAWN", "Withdrawn", "back", "plain", Phase.OVER  # nobody can any more
 
 
-TRANSITIONS: Final[dict[State, tuple[State, ...]]] = {
-    State.RECEIVED: (State.TIER1_SCANNING, State.REJECTED),
-    State.TIER1_SCANNING: (State.TIER2_SCANNING, State.REJECTED),
-    State.TIER2_SCANNING: (State.AWAITING_APPROVAL, State.PUBLISHED, State.REJECTED),
-    State.AWAITING_APPROVAL: (State.PUBLISHED, State.REJECTED),
-    State.PUBLISHED: (State.WITHDRAWN,),
-    State.REJECTED: (),
-    State.WITHDRAWN: (),
-}
+MACHINE: Final = Machine(
+    "A submission",
+    {
+        SubmissionState.RECEIVED: (SubmissionState.TIER1_SCANNING, SubmissionState.REJECTED),
+        SubmissionState.TIER1_SCANNING: (SubmissionState.TIER2_SCANNING, SubmissionState.REJECTED),
+        SubmissionState.TIER2_SCANNING: (
+            SubmissionState.AWAITING_APPROVAL,
+            SubmissionState.PUBLISHED,
+            SubmissionState.REJECTED,
+        ),
+        SubmissionState.AWAITING_APPROVAL: (SubmissionState.PUBLISHED, SubmissionState.REJECTED),
+        SubmissionState.PUBLISHED: (SubmissionState.WITHDRAWN,),
+        SubmissionState.REJECTED: (),
+        SubmissionState.WITHDRAWN: (),
+    },
+)
 
-# What a machine is to do next; the others wait for a person, or for nothing.
-UNDER_WAY: Final = frozenset({State.RECEIVED, State.TIER1_SCANNING, State.TIER2_SCANNING})
-TERMINAL: Final = frozenset({State.PUBLISHED, State.REJECTED, State.WITHDRAWN})
+# What cannot be ended any more: no move leads out of it.
+ENDED: Final = tuple(state for state, moves in MACHINE.moves.items() if not moves)
 
 
 class RejectionCode(StrEnum):
@@ -45,14 +60,59 @@ class RejectionCode(StrEnum):
     SOURCE_GONE = "SOURCE_GONE"
 
 
-class IllegalTransition(SafelightError):
-    """A submission cannot make that move."""
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    code: RejectionCode
+    message: str
 
-    code = "ILLEGAL_TRANSITION"
+    def to_json(self) -> dict[str, str]:
+        return {"code": self.code, "message": self.message}
 
 
-def check(before: State, after: State) -> None:
-    allowed = TRANSITIONS[before]
-    if after not in allowed:
-        names = ", ".join(allowed) or "none: it is final"
-        raise IllegalTransition(f"A submission cannot go {before} → {after}. Allowed: {names}.")
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """`source_*` say which upload or artifact was submitted, as it was then; `run` is the fence: it
+    rises with every start, and only the latest may write."""
+
+    id: str
+    organization: str
+    title: str | None
+    submitted_by: dict[str, str]
+    source_kind: str
+    source_id: str
+    source_marker: str
+    source_time: int
+    source_current: bool
+    checksum: str
+    content_type: str
+    size_bytes: int
+    state: SubmissionState
+    created_at: int
+    updated_at: int
+    run: int = 0
+    findings: list[dict[str, Any]] = field(default_factory=list)
+    rejection: dict[str, str] | None = None
+    approval_id: str | None = None
+    dhash: int | None = None
+    phash: int | None = None
+    rendition_type: str | None = None
+    rendition_size: int | None = None
+    rendition_etag: str | None = None
+
+    @property
+    def subject(self) -> str:
+        return f"submission:{self.id}"
+
+    @property
+    def source_subject(self) -> str:
+        return f"{self.source_kind}:{self.source_id}"
+
+
+def pinned_key(submission_id: str) -> str:
+    """The object that keeps what was submitted."""
+    return f"submissions/{submission_id}"
+
+
+def rendition_key(submission_id: str) -> str:
+    """The object that is published."""
+    return f"renditions/{submission_id}"

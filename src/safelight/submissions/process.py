@@ -2,6 +2,12 @@
 
 Guarantees
 - It resumes where the row stands: tiers that are through are not run again.
+- Every write locks the row and compares the run's number and the state it started from. A worker
+  that lost its job to another, or a submission that was ended meanwhile, is noticed there and
+  nowhere else; what such a run still does changes nothing.
+- The rendition's object, the move, the question to a person and the end of the job are one unit of
+  work, so there is never a published submission without its picture. Nothing serves the object
+  before its submission is PUBLISHED; a decision made later needs no more work than one row.
 - What goes wrong is classified, recorded and counted here, once; it ends the job, and only recovery
   starts another. The tiers themselves just raise.
 - Killed anywhere, it leaves a row in its last committed state, an inflight record, and a job whose
@@ -9,33 +15,241 @@ Guarantees
 """
 
 import asyncio
-from contextlib import suppress
-from dataclasses import dataclass
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
 
 import structlog
 
-from safelight.infra.activity import Unit
-from safelight.infra.db import AWAY
+from safelight.approvals.lifecycle import Subject
+from safelight.approvals.workflow import Approvals, Question
+from safelight.infra.activity import Unit, Units
+from safelight.infra.db import AWAY, Connection
 from safelight.infra.failpoints import reach
+from safelight.infra.history import Line
 from safelight.infra.queue.jobs import Done, Failure, Job, LeaseLost, Verdict
-from safelight.submissions.findings import Fail, Finding, judge
-from safelight.submissions.kinds import About
-from safelight.submissions.lifecycle import State
-from safelight.submissions.publish import Publish, Ready
+from safelight.objects import repo as objects
+from safelight.objects.store import Facts, Landed, ObjectStore
+from safelight.sandbox.protocol import Rendition
+from safelight.submissions import repo
+from safelight.submissions.findings import Ask, Fail, Finding, Pass, judge
+from safelight.submissions.jobs import SubmissionPayload
+from safelight.submissions.lifecycle import (
+    SUBJECT,
+    Rejection,
+    Submission,
+    SubmissionState,
+    rendition_key,
+)
+from safelight.submissions.moves import SubmissionMove, move
+from safelight.submissions.recovery.decide import Tempo
+from safelight.submissions.recovery.failures import FailureClass, classify, in_words
+from safelight.submissions.recovery.records import NO_WORD, Inflight
 from safelight.submissions.rules.registry import CODES
-from safelight.submissions.run import MovedOn, Run, Runs
 from safelight.submissions.scan import Scan
-from safelight.submissions.tempo import Tempo
+
+_LONGEST_TITLE = 200
+
+
+class MovedOn(Exception):
+    """The submission was ended while this run was at work on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """`submission` is as this run last wrote or read it."""
+
+    job: Job[SubmissionPayload]
+    submission: Submission
+    record: Inflight
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """What only the present run of a submission may write."""
+
+    units: Units
+    store: ObjectStore
+    approvals: Approvals
+
+    async def begin(self, job: Job[SubmissionPayload]) -> Run | None:
+        """Writes the inflight record before anything else. One without an end tells of a worker
+        that died: it is counted here, once. None: there is nothing to do any more."""
+        async with self.units.open(job.organization) as unit:
+            submission = await repo.lock(unit.connection, job.payload.submissionId)
+            if submission is None or not submission.state.under_way:
+                return None
+            before = await _bury(unit, submission)
+            number = await repo.start_run(unit.connection, submission.id)
+            attempt = before.attempt + 1 if before else submission.run + 1
+            record = Inflight(submission.id, attempt, submission.state, unit.now, unit.now)
+            await repo.put_inflight(unit.connection, record, unit.now)
+        return Run(job, replace(submission, run=number), record)
+
+    async def enter(self, run: Run, stage: SubmissionState, columns: dict[str, Any]) -> Run:
+        """Moves to a scanning stage."""
+        async with self._holding(run) as unit:
+            await move(unit, run.submission, SubmissionMove(stage, columns=columns))
+            record = run.record.entering(stage, unit.now)
+            await repo.put_inflight(unit.connection, record, unit.now)
+        moved = replace(run.submission, state=stage, updated_at=unit.now, **columns)
+        return replace(run, submission=moved, record=record)
+
+    async def reject(self, run: Run, found: list[Finding], why: Rejection) -> None:
+        columns = {"findings": [finding.to_json() for finding in found]}
+        change = SubmissionMove(SubmissionState.REJECTED, rejection=why, columns=columns)
+        async with self._holding(run) as unit:
+            await move(unit, run.submission, change)
+            unit.ends(run.job)
+
+    async def publish(
+        self, run: Run, rendition: Rendition, found: list[Finding], verdict: Pass | Ask
+    ) -> None:
+        """Stores the rendition, which makes it public or puts it before a person."""
+        key, facts = rendition_key(run.submission.id), Facts(rendition.content_type)
+
+        async def hold(connection: Connection) -> None:
+            """Asked before a bucket is written: raises when this run is not wanted any more."""
+            await _hold(connection, run)
+
+        async def write(connection: Connection, landed: Landed) -> Unit:
+            async with self.units.on(connection, run.submission.organization) as unit:
+                await _hold(connection, run)
+                await objects.put(connection, key, landed, facts, unit.now)
+                await self._finish(unit, run, _columns(rendition, found), verdict)
+                unit.ends(run.job)
+            return unit
+
+        await reach("submissions.store_rendition")
+        done = await self.store.put_with(key, _stream(rendition.data), facts, write, hold)
+        self.units.spread(done)
+
+    async def _finish(
+        self, unit: Unit, run: Run, columns: dict[str, Any], verdict: Pass | Ask
+    ) -> None:
+        match verdict:
+            case Pass():
+                change = SubmissionMove(SubmissionState.PUBLISHED, columns=columns)
+                await move(unit, run.submission, change)
+            case Ask(doubts):
+                approval, asked = await self.approvals.ask(unit, _question(run, doubts))
+                columns["approval_id"] = approval.id
+                change = SubmissionMove(SubmissionState.AWAITING_APPROVAL, columns=columns)
+                await move(unit, run.submission, change)
+                unit.tell(asked)
+                await repo.clear_inflight(unit.connection, run.submission.id)
+            case _:
+                assert_never(verdict)
+
+    async def fail(self, run: Run, error: BaseException) -> FailureClass:
+        """Classified, recorded, counted, told, and the end of the job: all or nothing. Recovery
+        starts the next run."""
+        kind, words = classify(error), in_words(error)
+        async with self._owning(run) as unit:
+            record = await repo.inflight(unit.connection, run.submission.id, unit.now) or run.record
+            failed = record.failed(kind, words, unit.now)
+            await repo.put_inflight(unit.connection, failed, unit.now)
+            await repo.count_incident(unit.connection, kind, unit.now - record.started_at, unit.now)
+            unit.tell(_attempt(run.submission, record, kind, words))
+            unit.ends(run.job)
+        return kind
+
+    async def hand_back(self, run: Run) -> None:
+        """The worker stops: the job goes back unharmed, and nothing went wrong."""
+        async with self._owning(run) as unit:
+            await repo.clear_inflight(unit.connection, run.submission.id)
+
+    async def on_dead(self, unit: Unit, job: Job[SubmissionPayload], _: Failure) -> None:
+        """The last worker died on it: its incident is counted where the job is buried."""
+        submission = await repo.lock(unit.connection, job.payload.submissionId)
+        if submission is not None and submission.state.under_way:
+            await _bury(unit, submission)
+
+    @asynccontextmanager
+    async def _holding(self, run: Run) -> AsyncIterator[Unit]:
+        async with self.units.open(run.submission.organization) as unit:
+            await _hold(unit.connection, run)
+            yield unit
+
+    @asynccontextmanager
+    async def _owning(self, run: Run) -> AsyncIterator[Unit]:
+        """Whatever stage this run has come to."""
+        async with self.units.open(run.submission.organization) as unit:
+            await _own(unit.connection, run)
+            yield unit
+
+
+async def _hold(connection: Connection, run: Run) -> None:
+    """Locks the row; raises unless it is this run's, and in the state it was left in."""
+    if (await _own(connection, run)).state is not run.submission.state:
+        raise MovedOn
+
+
+async def _own(connection: Connection, run: Run) -> Submission:
+    found = await repo.lock(connection, run.submission.id)
+    if found is None or not found.state.under_way:
+        raise MovedOn
+    if found.run != run.submission.run:
+        raise LeaseLost
+    return found
+
+
+async def _bury(unit: Unit, submission: Submission) -> Inflight | None:
+    """Counts and tells the end of whoever was at work and never said how it went."""
+    before = await repo.inflight(unit.connection, submission.id, unit.now)
+    if before is not None and before.unfinished:
+        kind = FailureClass.SCAN_TIMEOUT
+        await repo.count_incident(unit.connection, kind, unit.now - before.started_at, unit.now)
+        buried = before.failed(kind, NO_WORD, unit.now)
+        await repo.put_inflight(unit.connection, buried, unit.now)
+        unit.tell(_attempt(submission, before, kind, NO_WORD))
+    return before
+
+
+def _attempt(submission: Submission, record: Inflight, kind: FailureClass, words: str) -> Line:
+    data = {
+        "id": submission.id,
+        "attempt": record.attempt,
+        "stage": record.stage,
+        "error": {"code": kind, "message": words},
+    }
+    return Line(submission.subject, "run_attempt", data)
+
+
+def _columns(rendition: Rendition, found: list[Finding]) -> dict[str, Any]:
+    return {
+        "findings": [finding.to_json() for finding in found],
+        "rendition_type": rendition.content_type,
+        "rendition_size": len(rendition.data),
+        "rendition_etag": hashlib.sha256(rendition.data).hexdigest(),
+    }
+
+
+def _question(run: Run, doubts: tuple[Finding, ...]) -> Question:
+    submission = run.submission
+    name = submission.title or submission.source_id
+    return Question(
+        organization=submission.organization,
+        title=f"Publish {name}?"[:_LONGEST_TITLE],
+        description="\n".join(doubt.message for doubt in doubts),
+        requested_by=submission.submitted_by,
+        subject=Subject(SUBJECT, submission.id),
+    )
+
+
+async def _stream(data: bytes) -> AsyncIterator[bytes]:
+    yield data
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
     runs: Runs
     scan: Scan
-    publish: Publish
     tempo: Tempo
 
-    async def handle(self, job: Job[About]) -> Verdict:
+    async def handle(self, job: Job[SubmissionPayload]) -> Verdict:
         run = await self.runs.begin(job)
         if run is None:
             return Done()
@@ -47,9 +261,6 @@ class Process:
             with suppress(LeaseLost, MovedOn, *AWAY):
                 await self.runs.hand_back(run)
             raise
-
-    async def on_dead(self, unit: Unit, job: Job[About], _: Failure) -> None:
-        unit.tell(*await self.runs.on_dead(unit.connection, job))
 
     async def _bounded(self, run: Run) -> Verdict:
         try:
@@ -68,9 +279,9 @@ class Process:
         return Done(already=True)
 
     async def _tiers(self, run: Run) -> None:
-        if run.submission.state is State.RECEIVED:
-            run = await self.runs.enter(run, State.TIER1_SCANNING, {})
-        if run.submission.state is State.TIER1_SCANNING:
+        if run.submission.state is SubmissionState.RECEIVED:
+            run = await self.runs.enter(run, SubmissionState.TIER1_SCANNING, {})
+        if run.submission.state is SubmissionState.TIER1_SCANNING:
             passed = await self._tier1(run)
             if passed is None:
                 return
@@ -82,22 +293,30 @@ class Process:
         await reach("submissions.tier1")
         seen = await self.scan.tier1(run.submission)
         verdict = judge(seen.findings, CODES)
-        if isinstance(verdict, Fail):
-            await self.runs.reject(run, seen.findings, verdict.rejection)
-            return None
-        columns = {
-            "findings": [finding.to_json() for finding in seen.findings],
-            "dhash": seen.look and seen.look.dhash,
-            "phash": seen.look and seen.look.phash,
-        }
-        return await self.runs.enter(run, State.TIER2_SCANNING, columns)
+        match verdict:
+            case Fail(rejection):
+                await self.runs.reject(run, seen.findings, rejection)
+                return None
+            case Pass() | Ask():  # the question is put when all of it is known
+                columns = {
+                    "findings": [finding.to_json() for finding in seen.findings],
+                    "dhash": seen.fingerprint and seen.fingerprint.dhash,
+                    "phash": seen.fingerprint and seen.fingerprint.phash,
+                }
+                return await self.runs.enter(run, SubmissionState.TIER2_SCANNING, columns)
+            case _:
+                assert_never(verdict)
 
     async def _tier2(self, run: Run) -> None:
         await reach("submissions.tier2")
         seen = await self.scan.tier2(run.submission)
         found = [*map(Finding.load, run.submission.findings), *seen.findings]
         verdict = judge(found, CODES)
-        if isinstance(verdict, Fail):
-            await self.runs.reject(run, found, verdict.rejection)
-        elif seen.rendition is not None:
-            await self.publish.store_rendition(Ready(run, seen.rendition, found, verdict))
+        match verdict:
+            case Fail(rejection):
+                await self.runs.reject(run, found, rejection)
+            case Pass() | Ask():
+                if seen.rendition is not None:
+                    await self.runs.publish(run, seen.rendition, found, verdict)
+            case _:
+                assert_never(verdict)

@@ -1,94 +1,62 @@
-"""The submissions table, and what is asked of other tables about a submission."""
+"""The tables of submissions: themselves, what organizations do not publish, and the blocklist."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database
-from safelight.submissions.lifecycle import UNDER_WAY, State
-from safelight.submissions.looks import Closeness, Look
+from safelight.infra import kv
+from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.injected import iso
+from safelight.infra.states import Phase, listed
+from safelight.submissions.fingerprints import Closeness, Fingerprint
+from safelight.submissions.jobs import PROCESS
+from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
+from safelight.submissions.policies.policy import BlocklistEntry, PolicyOverrides
+from safelight.submissions.recovery.failures import FailureClass
+from safelight.submissions.recovery.records import (
+    BUDGET,
+    BUDGET_MS,
+    INCIDENTS_MS,
+    INFLIGHT,
+    INFLIGHT_MS,
+    OLD_BUDGET,
+    Budget,
+    Inflight,
+    SubmissionView,
+    hour_of,
+    incidents_key,
+)
 
-PROCESS = "submissions.process"
-_UNDER_WAY = "state IN ('RECEIVED', 'TIER1_SCANNING', 'TIER2_SCANNING')"
-
-
-@dataclass(frozen=True, slots=True)
-class Submission:
-    id: str
-    organization: str
-    title: str | None
-    submitted_by: dict[str, str]
-    source_kind: str
-    source_id: str
-    source_marker: str
-    source_time: int
-    source_current: bool
-    checksum: str
-    content_type: str
-    size_bytes: int
-    state: State
-    run: int
-    findings: list[dict[str, Any]]
-    rejection: dict[str, str] | None
-    approval_id: str | None
-    dhash: int | None
-    phash: int | None
-    rendition_type: str | None
-    rendition_size: int | None
-    rendition_etag: str | None
-    created_at: int
-    updated_at: int
-
-    @property
-    def subject(self) -> str:
-        return f"submission:{self.id}"
-
-    @property
-    def source_subject(self) -> str:
-        return f"{self.source_kind}:{self.source_id}"
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A submission, and what its staleness is judged from."""
-
-    submission: Submission
-    waiting: bool
-    budget: dict[str, Any] | None
-    legacy: Any | None
-    inflight: dict[str, Any] | None
-
-
-_COLUMNS = ", ".join(Submission.__dataclass_fields__)
-_PLACES = ", ".join(f"${n + 1}" for n in range(len(Submission.__dataclass_fields__)))
+_FIELDS = tuple(Submission.__dataclass_fields__)
+_COLUMNS = ", ".join(_FIELDS)
+_PLACES = ", ".join(f"${n + 1}" for n in range(len(_FIELDS)))
+_UNDER_WAY = f"state IN {listed(SubmissionState.in_phase(Phase.UNDER_WAY))}"
+_ENDED = listed(ENDED)
+_IN_LINE = f"job_lives('{PROCESS.name}', id)"
 # Expiring values beside a row; $1 is the present moment.
-_SEEN = f"""
-    SELECT {_COLUMNS}, state IN ('RECEIVED', 'TIER1_SCANNING', 'TIER2_SCANNING')
-               AND job_lives('{PROCESS}', id) AS waiting,
-           (SELECT value FROM kv WHERE key = 'recovery:budget:' || id
-                AND (expires_at IS NULL OR expires_at > $1)) AS budget,
-           (SELECT value FROM kv WHERE key = 'recovery:retried:' || id
-                AND (expires_at IS NULL OR expires_at > $1)) AS legacy,
-           (SELECT value FROM kv WHERE key = 'inflight:' || id
-                AND (expires_at IS NULL OR expires_at > $1)) AS inflight
+_VIEW = f"""
+    SELECT {_COLUMNS}, {_UNDER_WAY} AND {_IN_LINE} AS waiting,
+           kv_get('{BUDGET}' || id, $1) AS budget, kv_get('{OLD_BUDGET}' || id, $1) AS older,
+           kv_get('{INFLIGHT}' || id, $1) AS inflight
     FROM submissions
 """
 
 
+@write
 async def add(connection: Connection, submission: Submission) -> None:
     await connection.execute(
         f"INSERT INTO submissions ({_COLUMNS}) VALUES ({_PLACES})",
-        *(getattr(submission, name) for name in Submission.__dataclass_fields__),
+        *(getattr(submission, name) for name in _FIELDS),
     )
 
 
+@read
 async def find(db: Database | Connection, submission_id: str) -> Submission | None:
     row = await db.fetchrow(f"SELECT {_COLUMNS} FROM submissions WHERE id = $1", submission_id)
     return None if row is None else _submission(row)
 
 
+@read
 async def lock(connection: Connection, submission_id: str) -> Submission | None:
     row = await connection.fetchrow(
         f"SELECT {_COLUMNS} FROM submissions WHERE id = $1 FOR UPDATE", submission_id
@@ -96,6 +64,7 @@ async def lock(connection: Connection, submission_id: str) -> Submission | None:
     return None if row is None else _submission(row)
 
 
+@write
 async def start_run(connection: Connection, submission_id: str) -> int:
     run: int = await connection.fetchval(
         "UPDATE submissions SET run = run + 1 WHERE id = $1 RETURNING run", submission_id
@@ -103,8 +72,13 @@ async def start_run(connection: Connection, submission_id: str) -> int:
     return run
 
 
+@write
 async def move(
-    connection: Connection, submission_id: str, state: State, now: int, changes: dict[str, Any]
+    connection: Connection,
+    submission_id: str,
+    state: SubmissionState,
+    now: int,
+    changes: dict[str, Any],
 ) -> None:
     """`changes` are columns that change together with the state."""
     settings = "".join(f", {name} = ${n}" for n, name in enumerate(changes, 4))
@@ -117,26 +91,21 @@ async def move(
     )
 
 
-async def finish_job(connection: Connection, job_id: int, claim: int) -> bool:
-    mine: bool = await connection.fetchval(
-        "SELECT job_finish($1::bigint, $2::integer) -- DELETE ", job_id, claim
-    )
-    return mine
+@read
+async def view(db: Database, submission_id: str, now: int) -> SubmissionView | None:
+    row = await db.fetchrow(f"{_VIEW} WHERE id = $2", now, submission_id)
+    return None if row is None else _view(row)
 
 
-async def see(db: Database, submission_id: str, now: int) -> Seen | None:
-    row = await db.fetchrow(f"{_SEEN} WHERE id = $2", now, submission_id)
-    return None if row is None else _seen(row)
-
-
+@read
 async def page(
     db: Database,
     organization: str,
-    state: State | None,
+    state: SubmissionState | None,
     before: tuple[int, str] | None,
     limit: int,
     now: int,
-) -> list[Seen]:
+) -> list[SubmissionView]:
     """Newest first; one row more than asked tells that there is more."""
     conditions, values = ["organization = $2"], [now, organization, limit + 1]
     if state is not None:
@@ -146,23 +115,24 @@ async def page(
         values += before
         conditions.append(f"(created_at, id) < (${len(values) - 1}, ${len(values)})")
     rows = await db.fetch(
-        f"{_SEEN} WHERE {' AND '.join(conditions)} ORDER BY created_at DESC, id DESC LIMIT $3",
+        f"{_VIEW} WHERE {' AND '.join(conditions)} ORDER BY created_at DESC, id DESC LIMIT $3",
         *values,
     )
-    return [_seen(row) for row in rows]
+    return [_view(row) for row in rows]
 
 
 # Stuck ones
 
 
+@read
 async def stuck(
     db: Database, before: int, after: tuple[int, str], limit: int, now: int
-) -> list[Seen]:
+) -> list[SubmissionView]:
     """Under way since before then, and nothing in the queue works for them; longest first."""
     rows = await db.fetch(
         f"""
-        {_SEEN} WHERE {_UNDER_WAY} AND updated_at < $2 AND (updated_at, id) > ($3, $4)
-            AND NOT job_lives('{PROCESS}', id)
+        {_VIEW} WHERE {_UNDER_WAY} AND updated_at < $2 AND (updated_at, id) > ($3, $4)
+            AND NOT {_IN_LINE}
         ORDER BY updated_at, id LIMIT $5
         """,
         now,
@@ -170,77 +140,112 @@ async def stuck(
         *after,
         limit,
     )
-    return [_seen(row) for row in rows]
+    return [_view(row) for row in rows]
 
 
-async def see_locked(connection: Connection, submission_id: str, now: int) -> Seen | None:
+@read
+async def view_locked(
+    connection: Connection, submission_id: str, now: int
+) -> SubmissionView | None:
     """Locks first and reads in a statement of its own, which sees what was committed before."""
     await connection.execute("SELECT FROM submissions WHERE id = $1 FOR UPDATE", submission_id)
-    row = await connection.fetchrow(f"{_SEEN} WHERE id = $2", now, submission_id)
-    return None if row is None else _seen(row)
+    row = await connection.fetchrow(f"{_VIEW} WHERE id = $2", now, submission_id)
+    return None if row is None else _view(row)
 
 
+@read
 async def lock_recovery(connection: Connection) -> bool:
     """Until the transaction's end; false when another process has it."""
     return bool(await connection.fetchval("SELECT recovery_try_lock()"))
 
 
-async def values(db: Database, keys: Sequence[str], now: int) -> list[Any]:
-    """Expiring values by their keys, those that are there."""
-    rows = await db.fetch(
-        "SELECT value FROM kv WHERE key = ANY ($1) AND (expires_at IS NULL OR expires_at > $2)",
-        keys,
-        now,
-    )
-    return [row["value"] for row in rows]
+# Values beside a submission, which expire
+
+
+@read
+async def inflight(connection: Connection, submission_id: str, now: int) -> Inflight | None:
+    value = await kv.get(connection, f"{INFLIGHT}{submission_id}", now=now)
+    return None if value is None else Inflight.load(value)
+
+
+@write
+async def put_inflight(connection: Connection, record: Inflight, now: int) -> None:
+    key = f"{INFLIGHT}{record.submission_id}"
+    await kv.put(connection, key, record.to_json(), now=now, ttl_ms=INFLIGHT_MS)
+
+
+@write
+async def clear_inflight(connection: Connection, submission_id: str) -> None:
+    await kv.delete(connection, f"{INFLIGHT}{submission_id}")
+
+
+@write
+async def spend(connection: Connection, view: SubmissionView, budget: Budget, now: int) -> bool:
+    """False: somebody else has spent of it since the view."""
+    key = f"{BUDGET}{view.submission.id}"
+    value = budget.to_json()
+    spent = await kv.compare_and_set(connection, key, view.budget, value, now=now, ttl_ms=BUDGET_MS)
+    if spent and view.older is not None:
+        await kv.delete(connection, f"{OLD_BUDGET}{view.submission.id}")
+    return spent
+
+
+@write
+async def forget(connection: Connection, submission_id: str) -> None:
+    """What is of no use once the submission is over."""
+    for prefix in (INFLIGHT, BUDGET, OLD_BUDGET):
+        await kv.delete(connection, f"{prefix}{submission_id}")
+
+
+@write
+async def count_incident(
+    connection: Connection, classification: FailureClass, duration_ms: int, now: int
+) -> None:
+    """Added to its bucket in one statement, so that none is lost."""
+    hour = hour_of(now)
+    key = incidents_key(hour, classification)
+    empty = {"hour": iso(hour), "classification": classification, "count": 0, "totalDurationMs": 0}
+    await kv.compare_and_set(connection, key, None, empty, now=now, ttl_ms=INCIDENTS_MS)
+    added = {"count": 1, "totalDurationMs": max(duration_ms, 0)}
+    await kv.increment(connection, key, added, now=now, ttl_ms=INCIDENTS_MS)
 
 
 # Alike ones
 
 
+@read
 async def published_twin(
-    db: Database, submission: Submission, look: Look | None, closeness: Closeness
+    db: Database, submission: Submission, fingerprint: Fingerprint | None, closeness: Closeness
 ) -> tuple[str, bool] | None:
     """Another one of the organization that everybody can see, and whether it is the same file."""
     row = await db.fetchrow(
-        """
+        f"""
         SELECT id, checksum = $3 AS exact FROM submissions
-        WHERE organization = $1 AND state = 'PUBLISHED' AND id <> $2 AND (checksum = $3 OR (
+        WHERE organization = $1 AND state = '{SubmissionState.PUBLISHED}' AND id <> $2
+          AND (checksum = $3 OR (
             print_distance(dhash, $4) <= $6 AND print_distance(phash, $5) <= $7))
         ORDER BY exact DESC, id LIMIT 1
         """,
         submission.organization,
         submission.id,
         submission.checksum,
-        look and look.dhash,
-        look and look.phash,
+        fingerprint and fingerprint.dhash,
+        fingerprint and fingerprint.phash,
         closeness.dhash,
         closeness.phash,
     )
     return None if row is None else (row["id"], row["exact"])
 
 
-async def known_label(db: Database, submission: Submission) -> tuple[str, float, str] | None:
-    """What the library's classifier has said of this very upload."""
-    row = await db.fetchrow(
-        "SELECT classification_label, classification_score, classification_model FROM uploads "
-        "WHERE organization = $1 AND name = $2 AND idempotency_key = $3 "
-        "AND classification_status = 'done'",
-        submission.organization,
-        submission.source_id,
-        submission.source_marker,
-    )
-    return None if row is None else tuple(row)
-
-
 # Sources that are gone
 
 
+@read
 async def of_source(db: Database, organization: str, kind: str, source_id: str) -> list[Submission]:
-    """Those that are not over, and published ones."""
+    """Those that can still be ended."""
     rows = await db.fetch(
         f"SELECT {_COLUMNS} FROM submissions WHERE organization = $1 AND source_kind = $2 "
-        "AND source_id = $3 AND state NOT IN ('REJECTED', 'WITHDRAWN') ORDER BY created_at, id",
+        f"AND source_id = $3 AND state NOT IN {_ENDED} ORDER BY created_at, id",
         organization,
         kind,
         source_id,
@@ -248,49 +253,133 @@ async def of_source(db: Database, organization: str, kind: str, source_id: str) 
     return [_submission(row) for row in rows]
 
 
-async def was_replaced(
-    db: Database, submission: Submission, key: str, deleted_at: int, event_id: int
-) -> bool:
-    """Whether another upload had taken the name before it was deleted: by the library, or by an
-    event of late that it may not have heard of."""
+@write
+async def outlive(db: Database, submission_id: str) -> None:
+    """Its source was replaced before the name was deleted: deletes do not concern it any more."""
+    await db.execute("UPDATE submissions SET source_current = false WHERE id = $1", submission_id)
+
+
+# Policies and the blocklist
+
+
+@read
+async def policy_overrides(db: Database, organization: str) -> PolicyOverrides:
+    row = await db.fetchrow(
+        "SELECT safety_block, safety_review, blocked_labels FROM submission_policies "
+        "WHERE organization = $1",
+        organization,
+    )
+    if row is None:
+        return PolicyOverrides()
+    return PolicyOverrides(row["safety_block"], row["safety_review"], tuple(row["blocked_labels"]))
+
+
+@write
+async def put_policy(connection: Connection, organization: str, own: PolicyOverrides) -> None:
+    await connection.execute(
+        """
+        INSERT INTO submission_policies (organization, safety_block, safety_review, blocked_labels)
+        VALUES ($1, $2, $3, $4)
+        ON CONFLICT (organization) DO UPDATE
+            SET safety_block = excluded.safety_block, safety_review = excluded.safety_review,
+                blocked_labels = excluded.blocked_labels
+        """,
+        organization,
+        own.safety_block,
+        own.safety_review,
+        list(own.blocked_labels),
+    )
+
+
+@write
+async def block(connection: Connection, entry: BlocklistEntry) -> None:
+    await connection.execute(
+        "INSERT INTO blocklist (id, organization, note, checksum, dhash, phash, created_by, "
+        "created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
+        entry.id,
+        entry.organization,
+        entry.note,
+        entry.checksum,
+        entry.fingerprint and entry.fingerprint.dhash,
+        entry.fingerprint and entry.fingerprint.phash,
+        entry.created_by,
+        entry.created_at,
+    )
+
+
+@write
+async def unblock(connection: Connection, organization: str, entry_id: str) -> bool:
+    """False: there is no such entry."""
     return bool(
-        await db.fetchval(
-            """
-            SELECT EXISTS (
-                SELECT FROM uploads WHERE organization = $1 AND name = $2
-                  AND idempotency_key <> $3 AND event_time > $4 AND event_time <= $5
-            ) OR EXISTS (
-                SELECT FROM object_events
-                WHERE id BETWEEN $6 - 5000 AND $6 AND key = $7 AND action = 'created'
-                  AND event_time > $4 AND event_time <= $5
-                  AND metadata ->> 'idempotencyKey' IS DISTINCT FROM $3
-            )
-            """,
-            submission.organization,
-            submission.source_id,
-            submission.source_marker,
-            submission.source_time,
-            deleted_at,
-            event_id,
-            key,
+        await connection.fetchval(
+            "DELETE FROM blocklist WHERE id = $1 AND organization = $2 RETURNING true",
+            entry_id,
+            organization,
         )
     )
 
 
-async def outlive(connection: Connection, submission_id: str) -> None:
-    """Its source was replaced before the name was deleted: deletes do not concern it any more."""
-    await connection.execute(
-        "UPDATE submissions SET source_current = false WHERE id = $1", submission_id
+@read
+async def blocklist(
+    db: Database, organization: str, before: tuple[int, str] | None, limit: int
+) -> list[BlocklistEntry]:
+    """Newest first; one row more than asked tells that there is more."""
+    rows = await db.fetch(
+        "SELECT * FROM blocklist WHERE organization = $1 "
+        "AND ($2::bigint IS NULL OR (created_at, id) < ($2, $3::text)) "
+        "ORDER BY created_at DESC, id DESC LIMIT $4",
+        organization,
+        *(before or (None, None)),
+        limit + 1,
     )
+    return [_entry(row) for row in rows]
+
+
+@read
+async def blocked(
+    db: Database,
+    organization: str,
+    checksum: str,
+    fingerprint: Fingerprint | None,
+    closeness: Closeness,
+) -> tuple[str, bool] | None:
+    """An entry that rules this file out, and whether it is for exactly these bytes."""
+    row = await db.fetchrow(
+        """
+        SELECT id, checksum IS NOT DISTINCT FROM $2 AS exact FROM blocklist
+        WHERE organization = $1 AND (checksum = $2 OR (
+            print_distance(dhash, $3) <= $5 AND print_distance(phash, $4) <= $6))
+        ORDER BY exact DESC, id LIMIT 1
+        """,
+        organization,
+        checksum,
+        fingerprint and fingerprint.dhash,
+        fingerprint and fingerprint.phash,
+        closeness.dhash,
+        closeness.phash,
+    )
+    return None if row is None else (row["id"], row["exact"])
 
 
 def _submission(row: asyncpg.Record) -> Submission:
-    values = {name: row[name] for name in Submission.__dataclass_fields__}
-    return Submission(**{**values, "state": State(values["state"])})
+    values = {name: row[name] for name in _FIELDS}
+    return Submission(**{**values, "state": SubmissionState(values["state"])})
 
 
-def _seen(row: asyncpg.Record) -> Seen:
-    return Seen(_submission(row), row["waiting"], row["budget"], row["legacy"], row["inflight"])
+def _view(row: asyncpg.Record) -> SubmissionView:
+    return SubmissionView(
+        _submission(row), row["waiting"], row["budget"], row["older"], row["inflight"]
+    )
 
 
-assert {State(word) for word in _UNDER_WAY.split("'")[1::2]} == UNDER_WAY  # noqa: S101 - one truth
+def _entry(row: asyncpg.Record) -> BlocklistEntry:
+    fingerprint = None if row["dhash"] is None else Fingerprint(row["dhash"], row["phash"])
+    return BlocklistEntry(
+        row["id"],
+        row["organization"],
+        row["note"],
+        row["checksum"],
+        fingerprint,
+        row["created_by"],
+        row["created_at"],
+    )

@@ -9,36 +9,34 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_vali
 from starlette.responses import JSONResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import Access, allow, allow_by_id, open_to_everyone
+from safelight.accounts.guard import (
+    AsMember,
+    AsViewer,
+    MemberById,
+    ViewerById,
+    allow_by_id,
+    open_to_everyone,
+)
 from safelight.errors import NotFound
 from safelight.http.content import Stored, respond
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
+from safelight.http.frame import ClockDep, DatabaseDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
-from safelight.infra.injected import Clock
+from safelight.infra.injected import iso
 from safelight.objects.store import ObjectStore
 from safelight.submissions import repo
-from safelight.submissions.end import End, UnknownSubmission
-from safelight.submissions.lifecycle import State
-from safelight.submissions.publish import rendition_key
-from safelight.submissions.repo import Submission
-from safelight.submissions.show import show
-from safelight.submissions.submit import Submit, Wanted
-from safelight.submissions.tempo import Tempo
+from safelight.submissions.endings import Endings, UnknownSubmission
+from safelight.submissions.lifecycle import Submission, SubmissionState, rendition_key
+from safelight.submissions.recovery.decide import Tempo, staleness
+from safelight.submissions.recovery.records import SubmissionView
+from safelight.submissions.submit import SubmissionRequest, Submit
 
 router = APIRouter(tags=["submissions"])
 
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Member = Annotated[Access, allow(Role.MEMBER)]
-ViewerById = Annotated[Caller, allow_by_id(Role.VIEWER)]
-MemberById = Annotated[Caller, allow_by_id(Role.MEMBER)]
 ApproverById = Annotated[Caller, allow_by_id(Role.APPROVER)]
-Db = Annotated[Database, provided(Database)]
-Time = Annotated[Clock, provided(Clock)]
 TempoDep = Annotated[Tempo, provided(Tempo)]
-CursorsDep = Annotated[Cursors, provided(Cursors)]
-Store = Annotated[ObjectStore, provided(ObjectStore)]
+StoreDep = Annotated[ObjectStore, provided(ObjectStore)]
 
 _ID = re.compile(r"sub_[0-9a-z]{1,40}")
 PUBLIC_CACHE = "public, max-age=300"
@@ -75,25 +73,25 @@ class SubmitBody(BaseModel):
 
 @router.post("/api/v1/submissions", status_code=202, summary="Submit an image for publication")
 async def submit(
-    body: SubmitBody, access: Member, submissions: Annotated[Submit, provided(Submit)]
+    body: SubmitBody, access: AsMember, submissions: Annotated[Submit, provided(Submit)]
 ) -> Response:
     """What is checked and published is the image as it is now, whatever happens to it later."""
     kind, source_id = body.source.named()
     actor = access.caller.as_actor()
-    wanted = Wanted(access.organization, kind, source_id, body.title, actor)
+    wanted = SubmissionRequest(access.organization, kind, source_id, body.title, actor)
     submission = await submissions.submit(wanted)
     return JSONResponse({"id": submission.id, "state": submission.state}, 202)
 
 
 @router.get("/api/v1/submissions", summary="Submissions, newest first")
 async def submissions(
-    access: Viewer,
-    db: Db,
-    clock: Time,
+    access: AsViewer,
+    db: DatabaseDep,
+    clock: ClockDep,
     tempo: TempoDep,
     cursors: CursorsDep,
     wanted: PageRequest,
-    state: Annotated[State | None, Query(description="Only in this state.")] = None,
+    state: Annotated[SubmissionState | None, Query(description="Only in this state.")] = None,
 ) -> dict[str, Any]:
     limit, cursor = wanted
     purpose = f"submissions:{access.organization}:{state}"
@@ -105,26 +103,25 @@ async def submissions(
     return page(
         rows,
         limit,
-        lambda seen: show(seen, now, tempo),
-        lambda seen: cursors.make(purpose, [seen.submission.created_at, seen.submission.id]),
+        lambda view: show(view, now, tempo),
+        lambda view: cursors.make(purpose, [view.submission.created_at, view.submission.id]),
     )
 
 
 @router.get("/api/v1/submissions/{submission_id}", summary="One submission")
 async def submission(
-    submission_id: str, caller: ViewerById, db: Db, clock: Time, tempo: TempoDep
+    submission_id: str, caller: ViewerById, db: DatabaseDep, clock: ClockDep, tempo: TempoDep
 ) -> dict[str, Any]:
-    now = clock.now_ms()
-    seen = await repo.see(db, submission_id, now)
-    if seen is None:
-        raise UnknownSubmission
-    authorize(caller, seen.submission.organization, Role.VIEWER)
-    return show(seen, now, tempo)
+    return await _shown(db, submission_id, caller, clock.now_ms(), tempo)
 
 
 @router.get("/api/v1/submissions/{submission_id}/history", summary="How it came to its state")
 async def history(
-    submission_id: str, caller: ViewerById, db: Db, cursors: CursorsDep, wanted: PageRequest
+    submission_id: str,
+    caller: ViewerById,
+    db: DatabaseDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
 ) -> dict[str, Any]:
     found = await _visible(db, caller, submission_id, Role.VIEWER)
     limit, cursor = wanted
@@ -141,16 +138,16 @@ async def history(
 async def withdraw(
     submission_id: str,
     caller: MemberById,
-    db: Db,
-    clock: Time,
+    db: DatabaseDep,
+    clock: ClockDep,
     tempo: TempoDep,
-    end: Annotated[End, provided(End)],
+    endings: Annotated[Endings, provided(Endings)],
 ) -> dict[str, Any]:
     """A published one is not shown any more, one that is on its way is rejected. Again changes
     nothing."""
     found = await _visible(db, caller, submission_id, Role.MEMBER)
-    await end.withdraw(found.id, caller.as_actor())
-    return await submission(submission_id, caller, db, clock, tempo)
+    await endings.withdraw(found, caller.as_actor())
+    return await _shown(db, submission_id, caller, clock.now_ms(), tempo)
 
 
 @router.get(
@@ -159,11 +156,11 @@ async def withdraw(
     response_class=Response,
 )
 async def preview(
-    submission_id: str, request: Request, caller: ApproverById, db: Db, store: Store
+    submission_id: str, request: Request, caller: ApproverById, db: DatabaseDep, store: StoreDep
 ) -> Response:
     """For approvers, while it awaits their decision; exactly what would be published."""
     found = await _visible(db, caller, submission_id, Role.APPROVER)
-    if found.state is not State.AWAITING_APPROVAL:
+    if found.state is not SubmissionState.AWAITING_APPROVAL:
         raise NotFound("There is nothing to decide about this submission.")
     return await _rendition(request, found, store, PRIVATE_CACHE)
 
@@ -175,9 +172,11 @@ async def preview(
     response_class=Response,
 )
 @router.head("/public/{submission_id}", dependencies=[open_to_everyone], include_in_schema=False)
-async def public(submission_id: str, request: Request, db: Db, store: Store) -> Response:
+async def public(
+    submission_id: str, request: Request, db: DatabaseDep, store: StoreDep
+) -> Response:
     found = await repo.find(db, submission_id) if _ID.fullmatch(submission_id) else None
-    if found is None or found.state is not State.PUBLISHED:
+    if found is None or found.state is not SubmissionState.PUBLISHED:
         raise NotFound
     response = await _rendition(request, found, store, PUBLIC_CACHE)
     response.headers["cross-origin-resource-policy"] = "cross-origin"
@@ -204,9 +203,39 @@ async def _rendition(
     return response
 
 
+async def _shown(
+    db: Database, submission_id: str, caller: Caller, now: int, tempo: Tempo
+) -> dict[str, Any]:
+    view = await repo.view(db, submission_id, now)
+    if view is None:
+        raise UnknownSubmission
+    authorize(caller, view.submission.organization, Role.VIEWER)
+    return show(view, now, tempo)
+
+
 async def _visible(db: Database, caller: Caller, submission_id: str, role: Role) -> Submission:
     found = await repo.find(db, submission_id)
     if found is None:
         raise UnknownSubmission
     authorize(caller, found.organization, role)
     return found
+
+
+def show(view: SubmissionView, now: int, tempo: Tempo) -> dict[str, Any]:
+    """How submissions look on the wire."""
+    submission = view.submission
+    body: dict[str, Any] = {
+        "id": submission.id,
+        "state": submission.state,
+        "source": {submission.source_kind: submission.source_id},
+        "title": submission.title,
+        "findings": submission.findings,
+        "approvalId": submission.approval_id,
+        "createdAt": iso(submission.created_at),
+        "updatedAt": iso(submission.updated_at),
+    }
+    if submission.rejection:
+        body["rejection"] = submission.rejection
+    if stale := staleness(view.progress, now, tempo):
+        body["staleness"] = stale.to_json()
+    return body

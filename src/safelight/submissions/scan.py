@@ -1,32 +1,39 @@
-"""One pass of each tier over what was pinned: read, open in a child, ask the rules."""
+"""One pass of each tier over what was pinned: read, open in a child, ask the rules; and what rules
+may ask in turn, the organization's pictures and the models."""
 
 from dataclasses import dataclass
 
+from safelight.classification.base import Classifier
+from safelight.infra.db import Database
+from safelight.library import repo as library
 from safelight.objects.store import ObjectStore
-from safelight.sandbox.facts import Bounds, Fault, FaultKind, Rendition
+from safelight.sandbox.protocol import Bounds, Fault, FaultKind, Rendition
 from safelight.sandbox.sandbox import Sandbox, TaskDied
-from safelight.submissions.findings import Finding
-from safelight.submissions.looks import Look
-from safelight.submissions.pin import pinned_key
-from safelight.submissions.policies.policies import Policies
-from safelight.submissions.repo import Submission
-from safelight.submissions.rules.registry import TIER1, TIER2
-from safelight.submissions.rules.rule import (
+from safelight.settings import Settings
+from safelight.submissions import repo
+from safelight.submissions.findings import (
     FileCase,
+    Finding,
+    Label,
+    Match,
+    Opinion,
     PictureCase,
-    Records,
-    Rule,
-    Tools,
+    PictureModels,
     findings,
 )
-from safelight.submissions.rules.tier1.structure import broken
-from safelight.submissions.safety import SIDE
+from safelight.submissions.fingerprints import NEAR, Closeness, Fingerprint
+from safelight.submissions.lifecycle import Submission, pinned_key
+from safelight.submissions.models.safety import SIDE, SafetyModel
+from safelight.submissions.models.vision import Vision
+from safelight.submissions.policies.policy import combined
+from safelight.submissions.rules.file_format import broken
+from safelight.submissions.rules.registry import TIER1, TIER2
 
 
 @dataclass(frozen=True, slots=True)
 class FileSeen:
     findings: list[Finding]
-    look: Look | None
+    fingerprint: Fingerprint | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,20 +46,20 @@ class PictureSeen:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
+    db: Database
+    settings: Settings
     store: ObjectStore
     sandbox: Sandbox
     bounds: Bounds
-    records: Records
-    policies: Policies
-    tools: Tools
-    tier1_rules: tuple[Rule[FileCase], ...] = TIER1
-    tier2_rules: tuple[Rule[PictureCase], ...] = TIER2
+    models: PictureModels
 
     async def tier1(self, submission: Submission) -> FileSeen:
         data = await self._bytes(submission)
         inspection = await self.sandbox.inspect(data, self.bounds)
-        case = FileCase(submission, data, inspection, self.bounds, self.records)
-        return FileSeen(await findings(self.tier1_rules, case), Look.of(inspection))
+        fingerprint = Fingerprint.of(inspection)
+        known = KnownPictures(self.db)
+        case = FileCase(submission, data, inspection, fingerprint, self.bounds, known)
+        return FileSeen(await findings(TIER1, case), fingerprint)
 
     async def tier2(self, submission: Submission) -> PictureSeen:
         """The rules see the rendition, so what they judge is what is published."""
@@ -61,10 +68,59 @@ class Scan:
             rendition = await self.sandbox.render(data, square=SIDE)
         except TaskDied as death:
             return PictureSeen([broken(Fault(FaultKind(death.reason)))], None)
-        policy = await self.policies.of(submission.organization)
-        case = PictureCase(submission, rendition, policy, self.tools)
-        return PictureSeen(await findings(self.tier2_rules, case), rendition)
+        own = await repo.policy_overrides(self.db, submission.organization)
+        case = PictureCase(submission, rendition, combined(self.settings, own), self.models)
+        return PictureSeen(await findings(TIER2, case), rendition)
 
     async def _bytes(self, submission: Submission) -> bytes:
         content = await self.store.get(pinned_key(submission.id))
         return await content.read()
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPictures:
+    db: Database
+
+    async def blocked(
+        self, submission: Submission, fingerprint: Fingerprint | None
+    ) -> Match | None:
+        organization, checksum = submission.organization, submission.checksum
+        found = await repo.blocked(self.db, organization, checksum, fingerprint, NEAR)
+        return None if found is None else Match(*found)
+
+    async def published(
+        self, submission: Submission, fingerprint: Fingerprint | None, closeness: Closeness
+    ) -> Match | None:
+        found = await repo.published_twin(self.db, submission, fingerprint, closeness)
+        return None if found is None else Match(*found)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedModels:
+    db: Database
+    safety_model: SafetyModel
+    classifier: Classifier
+    vision: Vision | None = None
+
+    async def safety(self, rendition: Rendition) -> float:
+        return await self.safety_model.score(rendition.square)
+
+    async def label(self, submission: Submission, rendition: Rendition) -> Label:
+        """The library's, if it knows this very upload; otherwise the classifier is asked now."""
+        name, marker = submission.source_id, submission.source_marker
+        is_upload = submission.source_kind == "upload"
+        if is_upload and (
+            known := await library.label_of(self.db, submission.organization, name, marker)
+        ):
+            return Label(*known)
+        await self.classifier.open()
+        found = await self.classifier.classify(rendition.data)
+        return Label(found.label, found.score, self.classifier.model)
+
+    async def opinion(self, submission: Submission, rendition: Rendition) -> Opinion | None:
+        return await self.vision.opinion(submission, rendition) if self.vision else None
+
+    async def close(self) -> None:
+        self.safety_model.close()
+        if self.vision:
+            await self.vision.close()

@@ -10,7 +10,7 @@ LEAST = 1.5  # what occurred at all can be seen
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """One colour of a bar."""
 
     kind: str
@@ -20,7 +20,7 @@ class Part:
 @dataclass(frozen=True, slots=True)
 class Hour:
     at: int
-    parts: tuple[Part, ...]
+    parts: tuple[BarPart, ...]
 
     @property
     def total(self) -> int:
@@ -48,7 +48,6 @@ class Column:
 class Chart:
     width: float
     height: float
-    highest: int
     columns: tuple[Column, ...]
     bar: float = PITCH - GAP
 
@@ -57,7 +56,7 @@ def draw(hours: Sequence[Hour], height: float, highest: int | None = None) -> Ch
     """`highest` puts several charts on one scale."""
     top = max(1, highest if highest is not None else max((hour.total for hour in hours), default=1))
     columns = tuple(_column(n * PITCH, hour, height, top) for n, hour in enumerate(hours))
-    return Chart(len(hours) * PITCH, height, top, columns)
+    return Chart(len(hours) * PITCH, height, columns)
 
 
 def _column(x: float, hour: Hour, height: float, top: int) -> Column:
@@ -70,7 +69,7 @@ def _column(x: float, hour: Hour, height: float, top: int) -> Column:
     return Column(x, f"{_clock(hour.at)}: {_in_words(hour.parts)}", tuple(rects))
 
 
-def _in_words(parts: Iterable[Part]) -> str:
+def _in_words(parts: Iterable[BarPart]) -> str:
     return ", ".join(f"{part.count} {part.kind}" for part in parts if part.count) or "none"
 
 

@@ -22,13 +22,13 @@ PAGES: tuple[Link, ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NavigationItem:
     label: str
     url: str
     current: bool
 
 
-def entries(caller: Caller | None, organization: str | None, here: str) -> list[Entry]:
+def items(caller: Caller | None, organization: str | None, here: str) -> list[NavigationItem]:
     """The links this caller can follow."""
     if caller is None:
         return []
@@ -37,5 +37,5 @@ def entries(caller: Caller | None, organization: str | None, here: str) -> list[
         if (link.operator and not caller.operator) or ("{org}" in link.path and not organization):
             continue
         url = link.path.format(org=organization)
-        shown.append(Entry(link.label, url, here == url))
+        shown.append(NavigationItem(link.label, url, here == url))
     return shown

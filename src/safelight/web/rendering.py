@@ -3,7 +3,7 @@ and, as `shell`, what the frame around every page shows.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 
 from safelight.accounts.access import Caller
 from safelight.accounts.guard import COOKIE
-from safelight.http.registry import Registry
+from safelight.http.frame import Registry, provided
 from safelight.infra.injected import iso
 from safelight.settings import Settings
 from safelight.web import navigation
@@ -31,7 +31,7 @@ class Context:
 class Shell:
     caller: Caller | None
     organization: str | None
-    navigation: list[navigation.Entry]
+    navigation: list[navigation.NavigationItem]
 
 
 class Pages:
@@ -58,6 +58,9 @@ class Pages:
         return response
 
 
+PagesDep = Annotated[Pages, provided(Pages)]
+
+
 def registry_of(request: Request) -> Registry:
     registry: Registry = request.app.state.registry
     return registry
@@ -66,7 +69,7 @@ def registry_of(request: Request) -> Registry:
 def _shell(request: Request) -> Shell:
     caller: Caller | None = request.scope.get("state", {}).get("caller")
     organization = _organization(request, caller)
-    return Shell(caller, organization, navigation.entries(caller, organization, request.url.path))
+    return Shell(caller, organization, navigation.items(caller, organization, request.url.path))
 
 
 def _organization(request: Request, caller: Caller | None) -> str | None:

@@ -1,13 +1,10 @@
 """Everything a browser visits: the pages, and the static files they use."""
 
-from typing import Annotated
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from safelight.accounts.guard import open_to_everyone
 from safelight.errors import NotFound
-from safelight.http.registry import provided
 from safelight.web.pages import (
     home,
     password,
@@ -18,7 +15,7 @@ from safelight.web.pages import (
     upload,
     workflow,
 )
-from safelight.web.rendering import Pages
+from safelight.web.rendering import PagesDep
 
 router = APIRouter()
 for page in (home, sign_in, password, upload, submissions, submission, workflow, queue):
@@ -28,7 +25,7 @@ for page in (home, sign_in, password, upload, submissions, submission, workflow,
 @router.get(
     "/static/{version}/{path:path}", dependencies=[open_to_everyone], include_in_schema=False
 )
-async def static(version: str, path: str, pages: Annotated[Pages, provided(Pages)]) -> Response:
+async def static(version: str, path: str, pages: PagesDep) -> Response:
     asset = pages.assets.find(version, path)
     if asset is None:
         raise NotFound

@@ -2,8 +2,7 @@
 
 from starlette.responses import Response
 
-from safelight.accounts.credentials import SESSION_MS
-from safelight.accounts.guard import COOKIE
+from safelight.accounts.guard import COOKIE, SESSION_MS
 from safelight.settings import Settings
 
 

@@ -1,18 +1,31 @@
 """Coming in and going out. Each way in makes a session of its own and ends the one the browser
 brought along, so that a cookie planted before sign-in is worth nothing after it.
+
+Ten failed attempts in a quarter of an hour are too many, per user and per address. An attempt
+counts as failed from the moment it begins until it succeeds. A success takes back that attempt and
+forgets the user's failures, but never the address's other ones: whoever owns one account could
+otherwise wipe the count and go on guessing at all the others.
+Known gap: anyone can lock a username out for a quarter of an hour. Those already signed in stay so,
+and a sign-in link opens the door meanwhile.
 """
 
+import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from safelight.accounts import repo as accounts_repo
-from safelight.accounts.credentials import LINK_MS, SESSION_MS, Credentials, digest
+from safelight.accounts.access import User, digest, is_username
+from safelight.accounts.guard import SESSION_MS, Credentials
 from safelight.accounts.passwords import Passwords, check_new_password
-from safelight.accounts.repo import Executor, User
-from safelight.accounts.sign_in import attempts, repo
+from safelight.accounts.repo import Executor
+from safelight.accounts.sign_in import repo
 from safelight.errors import RateLimited, Unauthenticated
-from safelight.infra.db import Connection, Database
-from safelight.infra.failpoints import reach
-from safelight.infra.injected import Clock, Ids
+from safelight.infra.activity import Unit, Units
+from safelight.infra.injected import Ids
+
+LINK_MS = 24 * 3600 * 1000
+WINDOW_MS = 15 * 60 * 1000
+MOST_FAILURES = 10
 
 
 class WrongPassword(Unauthenticated):
@@ -26,8 +39,7 @@ class DeadLink(Unauthenticated):
 
 @dataclass(frozen=True)
 class SignIn:
-    db: Database
-    clock: Clock
+    units: Units
     ids: Ids
     credentials: Credentials
     passwords: Passwords
@@ -38,50 +50,44 @@ class SignIn:
         """Returns the cookie of the new session."""
         attempt = await self._begin_attempt(username, address)
         user = None
-        if attempts.is_username(username):
-            user = await accounts_repo.user_named(self.db, username)
+        if is_username(username):
+            user = await accounts_repo.user_named(self.units.db, username)
         stored = user.password_hash if user and user.revoked_at is None else None
         if not await self.passwords.verify(stored, password) or user is None:
             raise WrongPassword
-        async with self.db.transaction() as connection:
-            opened = await self._open_session(connection, user.id, cookie, password_hash=stored)
-            await reach("sign_in.forget_failures")
-            await repo.forget_failures(connection, attempt, f"user:{username}")
+        async with self.units.open("") as unit:
+            opened = await self._open_session(unit, user.id, cookie, password_hash=stored)
+            await repo.clear_failures(unit.connection, attempt, f"user:{username}")
         return opened
 
     async def with_code(self, code: str, *, cookie: str | None) -> str:
         """The printed link; used up in the transaction that makes the session, or not at all."""
-        async with self.db.transaction() as connection:
-            await reach("sign_in.use_link")
-            user_id = await repo.use_link(connection, digest(code), self.clock.now_ms())
+        async with self.units.open("") as unit:
+            user_id = await repo.use_link(unit.connection, digest(code), unit.now)
             if user_id is None:
                 raise DeadLink
-            return await self._open_session(connection, user_id, cookie)
+            return await self._open_session(unit, user_id, cookie)
 
     async def out(self, cookie: str) -> None:
-        await reach("sign_in.end_session")
-        await repo.end_session(self.db, self.credentials.session_digest(cookie))
+        await accounts_repo.end_session(self.units.db, self.credentials.session_digest(cookie))
 
     async def change_password(
         self, user_id: str, *, current: str | None, new: str, address: str | None
     ) -> str:
         """Asks for the present password if there is one. Ends every session of the user and
         returns the cookie of a new one."""
-        user = await accounts_repo.user(self.db, user_id)
+        user = await accounts_repo.user(self.units.db, user_id)
         if user is None:
             raise Unauthenticated
         check_new_password(new, user.username)
         attempt = await self._confirm(user, current, address)
         password_hash = await self.passwords.hash(new)
-        async with self.db.transaction() as connection:
+        async with self.units.open("") as unit:
             if attempt is not None:
-                await reach("sign_in.forget_failures")
-                await repo.forget_failures(connection, attempt, f"user:{user.username}")
-            await reach("sign_in.set_password")
-            await accounts_repo.set_password(connection, user.id, password_hash)
-            await reach("sign_in.end_sessions")
-            await repo.end_sessions_of(connection, user.id)
-            return await self._open_session(connection, user.id, None)
+                await repo.clear_failures(unit.connection, attempt, f"user:{user.username}")
+            await accounts_repo.set_password(unit.connection, user.id, password_hash)
+            await accounts_repo.end_sessions_of(unit.connection, user.id)
+            return await self._open_session(unit, user.id, None)
 
     async def _confirm(self, user: User, current: str | None, address: str | None) -> str | None:
         if user.password_hash is None:
@@ -93,31 +99,29 @@ class SignIn:
 
     async def _begin_attempt(self, username: str, address: str | None) -> str:
         """Counts the attempt as failed until it succeeds, or refuses it."""
-        now, attempt = self.clock.now_ms(), self.ids.uuid4()
-        counted = attempts.subjects(username, address)
-        since = now - attempts.WINDOW_MS
-        async with self.db.transaction() as connection:
-            await repo.lock_attempts(connection, counted)
-            failures = await repo.failures_since(connection, counted, since)
-            waits = [attempts.wait_seconds(times, now) for times in failures.values()]
+        attempt, counted = self.ids.uuid4(), subjects(username, address)
+        async with self.units.open("") as unit:
+            now, since = unit.now, unit.now - WINDOW_MS
+            await repo.lock_attempts(unit.connection, counted)
+            failures = await repo.failures_since(unit.connection, counted, since)
+            waits = [wait_seconds(times, now) for times in failures.values()]
             if wait := max((w for w in waits if w is not None), default=None):
                 raise RateLimited(
                     "Too many failed sign-ins. Wait a quarter of an hour, or use a sign-in link.",
                     retry_after=wait,
                 )
-            await reach("sign_in.add_failure")
-            await repo.add_failure(connection, attempt, counted, now)
+            await repo.add_failure(unit.connection, attempt, counted, now)
         return attempt
 
     async def _open_session(
         self,
-        connection: Connection,
+        unit: Unit,
         user_id: str,
         old_cookie: str | None,
         password_hash: str | None = None,
     ) -> str:
-        now, cookie = self.clock.now_ms(), self.ids.secret()
-        user = await accounts_repo.lock_user(connection, user_id)
+        now, cookie = unit.now, self.ids.secret()
+        user = await accounts_repo.lock_user(unit.connection, user_id)
         # Revoked, or given another password, while we were checking the old one.
         if (
             user is None
@@ -126,19 +130,44 @@ class SignIn:
         ):
             raise WrongPassword
         if old_cookie:
-            await reach("sign_in.end_old_session")
-            await repo.end_session(connection, self.credentials.session_digest(old_cookie))
-        await reach("sign_in.sweep")
-        await repo.sweep(connection, now, now - attempts.WINDOW_MS)
+            await accounts_repo.end_session(
+                unit.connection, self.credentials.session_digest(old_cookie)
+            )
+        await repo.purge_expired(unit.connection, now, now - WINDOW_MS)
         key = self.credentials.session_digest(cookie)
-        await reach("sign_in.add_session")
-        await repo.add_session(connection, key, user_id, now, now + SESSION_MS)
+        await accounts_repo.add_session(unit.connection, key, user_id, now, now + SESSION_MS)
         return cookie
 
 
-async def make_link(db: Executor, clock: Clock, ids: Ids, user_id: str) -> str:
+async def make_link(db: Executor, ids: Ids, user_id: str, now: int) -> str:
     """The path of a link that signs this user in, once, within a day."""
-    code, now = ids.secret(), clock.now_ms()
-    await reach("sign_in.add_link")
+    code = ids.secret()
     await repo.add_link(db, digest(code), user_id, now, now + LINK_MS)
     return f"/login?code={code}"
+
+
+def subjects(username: str, address: str | None) -> list[str]:
+    """What an attempt counts against, sorted: locks are taken in this order."""
+    counted = [f"address:{_neighbourhood(address)}"] if address else []
+    if is_username(username):
+        counted.append(f"user:{username}")
+    return sorted(counted)
+
+
+def wait_seconds(failures: Sequence[int], now_ms: int) -> int | None:
+    """How long one subject has to wait, given the times of its recent failures."""
+    if len(failures) < MOST_FAILURES:
+        return None
+    tenth_last = sorted(failures)[-MOST_FAILURES]
+    return max(1, -(-(tenth_last + WINDOW_MS - now_ms) // 1000))
+
+
+def _neighbourhood(address: str) -> str:
+    """One IPv6 customer has a /64 to choose addresses from, so a /64 counts as one."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, ipaddress.IPv6Address):
+        return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
+    return str(parsed)

@@ -1,48 +1,10 @@
-"""The SQL of sessions, sign-in links and failed attempts."""
+"""The SQL of sign-in links and failed attempts."""
 
-from safelight.accounts.repo import USER, Executor, User, read_user
-from safelight.infra.db import Connection
-
-
-async def session_user(db: Executor, digest: bytes, now: int) -> tuple[User, int] | None:
-    """Whose session this is, and when it was last seen."""
-    row = await db.fetchrow(
-        USER.replace("SELECT u.*", "SELECT u.*, s.seen_at") + "JOIN sessions s ON s.user_id = u.id "
-        "WHERE s.digest = $1 AND s.expires_at > $2 AND u.revoked_at IS NULL",
-        digest,
-        now,
-    )
-    return None if row is None else (read_user(row), row["seen_at"])
+from safelight.accounts.repo import Executor
+from safelight.infra.db import Connection, read, write
 
 
-async def touch_session(db: Executor, digest: bytes, now: int, expires_at: int) -> None:
-    await db.execute(
-        "UPDATE sessions SET seen_at = $2, expires_at = $3 WHERE digest = $1 AND seen_at < $2",
-        digest,
-        now,
-        expires_at,
-    )
-
-
-async def add_session(db: Executor, digest: bytes, user_id: str, now: int, expires_at: int) -> None:
-    await db.execute(
-        "INSERT INTO sessions (digest, user_id, created_at, seen_at, expires_at) "
-        "VALUES ($1, $2, $3, $3, $4)",
-        digest,
-        user_id,
-        now,
-        expires_at,
-    )
-
-
-async def end_session(db: Executor, digest: bytes) -> None:
-    await db.execute("DELETE FROM sessions WHERE digest = $1", digest)
-
-
-async def end_sessions_of(db: Executor, user_id: str) -> None:
-    await db.execute("DELETE FROM sessions WHERE user_id = $1", user_id)
-
-
+@write
 async def add_link(db: Executor, digest: bytes, user_id: str, now: int, expires_at: int) -> None:
     await db.execute(
         "INSERT INTO sign_in_links (digest, user_id, created_at, expires_at) "
@@ -54,6 +16,7 @@ async def add_link(db: Executor, digest: bytes, user_id: str, now: int, expires_
     )
 
 
+@read
 async def has_live_link(db: Executor, user_id: str, now: int) -> bool:
     return bool(
         await db.fetchval(
@@ -65,6 +28,7 @@ async def has_live_link(db: Executor, user_id: str, now: int) -> bool:
     )
 
 
+@write
 async def use_link(db: Executor, digest: bytes, now: int) -> str | None:
     """The user it signs in, once."""
     user_id: str | None = await db.fetchval(
@@ -77,11 +41,13 @@ async def use_link(db: Executor, digest: bytes, now: int) -> str | None:
     return user_id
 
 
+@read
 async def lock_attempts(connection: Connection, subjects: list[str]) -> None:
     for subject in subjects:
         await connection.execute("SELECT sign_in_lock($1)", subject)
 
 
+@read
 async def failures_since(db: Executor, subjects: list[str], since: int) -> dict[str, list[int]]:
     rows = await db.fetch(
         "SELECT subject, array_agg(at) AS times FROM sign_in_failures "
@@ -92,6 +58,7 @@ async def failures_since(db: Executor, subjects: list[str], since: int) -> dict[
     return {row["subject"]: row["times"] for row in rows}
 
 
+@write
 async def add_failure(db: Executor, attempt: str, subjects: list[str], now: int) -> None:
     await db.execute(
         "INSERT INTO sign_in_failures (attempt, subject, at) SELECT $1, unnest($2::text[]), $3",
@@ -101,14 +68,16 @@ async def add_failure(db: Executor, attempt: str, subjects: list[str], now: int)
     )
 
 
-async def forget_failures(db: Executor, attempt: str, subject: str) -> None:
+@write
+async def clear_failures(db: Executor, attempt: str, subject: str) -> None:
     """An attempt that succeeded, and all others of one subject."""
     await db.execute(
         "DELETE FROM sign_in_failures WHERE attempt = $1 OR subject = $2", attempt, subject
     )
 
 
-async def sweep(db: Executor, now: int, failures_before: int) -> None:
+@write
+async def purge_expired(db: Executor, now: int, failures_before: int) -> None:
     """Drops what no longer means anything; rows another sign-in is dropping are left to it."""
     for table, key, column, before in (
         ("sessions", "digest", "expires_at", now),

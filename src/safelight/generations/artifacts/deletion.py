@@ -1,63 +1,38 @@
-"""Deleting an artifact for good: bytes, row and tags in one transaction. That it once was stays
+"""Deleting an artifact for good: bytes, row and tags in one unit of work. That it once was stays
 known, so that deleting it again is no error."""
 
 from collections.abc import Awaitable, Callable, Mapping
 
 from safelight.generations.artifacts import repo
-from safelight.generations.artifacts.repo import Artifact
-from safelight.generations.keep import key_of
-from safelight.generations.stories import deleted
-from safelight.infra import activity
-from safelight.infra.bus import Bus
+from safelight.generations.lifecycle import Artifact, artifact_deleted, key_of
+from safelight.infra.activity import Unit, Units
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
-from safelight.infra.injected import Clock
-from safelight.objects.records import PlainDelete
+from safelight.objects import repo as objects
 from safelight.objects.store import ObjectStore, Place
 
-# Called in the transaction with the organization and the artifact's id.
-WhenDeleted = Callable[[Connection, str, str], Awaitable[None]]
+# Called in the unit with the artifact's id.
+WhenDeleted = Callable[[Unit, str], Awaitable[None]]
 
 
-class Deletion:
+class ArtifactDeletion:
     def __init__(
-        self, store: ObjectStore, clock: Clock, bus: Bus, when_deleted: WhenDeleted | None = None
+        self, units: Units, store: ObjectStore, when_deleted: WhenDeleted | None = None
     ) -> None:
+        self._units = units
         self._store = store
-        self._clock = clock
-        self._bus = bus
         self._when_deleted = when_deleted
 
     async def delete(self, artifact: Artifact, actor: Mapping[str, str]) -> None:
-        record = _Record(artifact, actor, self._clock, self._when_deleted)
+        async def write(connection: Connection, place: Place) -> Unit:
+            async with self._units.on(connection, artifact.organization) as unit:
+                await objects.delete(connection, key_of(artifact.id), place, unit.now)
+                if not await repo.remove(connection, artifact.id, unit.now):
+                    return unit  # somebody else has just deleted it
+                if self._when_deleted:
+                    await self._when_deleted(unit, artifact.id)
+                unit.tell(artifact_deleted(artifact, actor))
+            return unit
+
         await reach("generations.delete_artifact")
-        if await self._store.delete_with(key_of(artifact.id), record):
-            self._bus.announce("activity", artifact.organization)
-
-
-class _Record:
-    def __init__(
-        self,
-        artifact: Artifact,
-        actor: Mapping[str, str],
-        clock: Clock,
-        when_deleted: WhenDeleted | None,
-    ) -> None:
-        self._artifact = artifact
-        self._actor = actor
-        self._clock = clock
-        self._when_deleted = when_deleted
-
-    async def write(self, connection: Connection, place: Place) -> bool:
-        """False: somebody else has just deleted it."""
-        artifact, now = self._artifact, self._clock.now_ms()
-        async with connection.transaction():
-            await PlainDelete(key_of(artifact.id), self._clock).write(connection, place)
-            await reach("generations.remove_artifact")
-            if not await repo.remove(connection, artifact.id, now):
-                return False
-            if self._when_deleted:
-                await self._when_deleted(connection, artifact.organization, artifact.id)
-            told = [deleted(artifact.generation_id, artifact.id, self._actor)]
-            await activity.append(connection, artifact.organization, now, *told)
-        return True
+        self._units.spread(await self._store.delete_with(key_of(artifact.id), write))

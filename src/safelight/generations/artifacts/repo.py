@@ -1,56 +1,9 @@
 """The library: finished generations, artifacts, their tags, and what they cost."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
-
 import asyncpg
 
-from safelight.infra.db import Connection, Database
-
-
-@dataclass(frozen=True, slots=True)
-class Artifact:
-    id: str
-    organization: str
-    generation_id: str
-    content_type: str
-    size_bytes: int
-    checksum: str
-    metadata: Mapping[str, Any]
-    created_at: int
-    tags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A finished generation. `tasks` are as they ended."""
-
-    id: str
-    organization: str
-    status: str
-    provider: str
-    kind: str
-    model: str
-    input: Mapping[str, Any]
-    count: int
-    artifact_count: int
-    tasks: list[dict[str, Any]]
-    cost: Decimal
-    created_at: int
-    timeout_at: int
-    completed_at: int
-    tags: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Spent:
-    provider: str
-    generations: int
-    artifacts: int
-    cost: Decimal
-
+from safelight.generations.lifecycle import Artifact, FinishedGeneration, ProviderSpending
+from safelight.infra.db import Connection, Database, read, write
 
 Position = tuple[int, str] | None
 
@@ -59,9 +12,10 @@ _TAGS = """
     AS tags
 """
 _ARTIFACT = f"item.*, {_TAGS.format('artifact')}"
-_MADE = f"item.*, {_TAGS.format('generation')}"
+_FINISHED = f"item.*, {_TAGS.format('generation')}"
 
 
+@write
 async def add(connection: Connection, artifact: Artifact) -> None:
     await connection.execute(
         """
@@ -80,11 +34,13 @@ async def add(connection: Connection, artifact: Artifact) -> None:
     )
 
 
+@read
 async def find(db: Database, artifact_id: str) -> Artifact | None:
     row = await db.fetchrow(f"SELECT {_ARTIFACT} FROM artifacts AS item WHERE id = $1", artifact_id)
     return None if row is None else _artifact(row)
 
 
+@read
 async def deleted_from(db: Database, artifact_id: str) -> str | None:
     """The organization it was deleted in, if it was."""
     organization: str | None = await db.fetchval(
@@ -93,6 +49,7 @@ async def deleted_from(db: Database, artifact_id: str) -> str | None:
     return organization
 
 
+@read
 async def page(
     db: Database,
     organization: str,
@@ -132,26 +89,30 @@ async def page(
     return [_artifact(row) for row in rows]
 
 
-async def find_made(db: Database, generation_id: str) -> Made | None:
-    row = await db.fetchrow(f"SELECT {_MADE} FROM generations AS item WHERE id = $1", generation_id)
-    return None if row is None else _made(row)
+@read
+async def find_finished(db: Database, generation_id: str) -> FinishedGeneration | None:
+    row = await db.fetchrow(
+        f"SELECT {_FINISHED} FROM generations AS item WHERE id = $1", generation_id
+    )
+    return None if row is None else _finished(row)
 
 
-async def page_made(
+@read
+async def page_finished(
     db: Database,
     organization: str,
     status: str | None,
     tag: str | None,
     before: Position,
     limit: int,
-) -> list[Made]:
+) -> list[FinishedGeneration]:
     tagged = """
         AND EXISTS (SELECT FROM tags WHERE organization = $1 AND tag = $3
                     AND target_type = 'generation' AND target_id = item.id)
     """
     rows = await db.fetch(
         f"""
-        SELECT {_MADE} FROM generations AS item
+        SELECT {_FINISHED} FROM generations AS item
         WHERE organization = $1 AND ($2::text IS NULL OR status = $2)
           AND ($4::bigint IS NULL OR (created_at, id) < ($4, $5::text))
           {tagged if tag is not None else "AND $3::text IS NULL"}
@@ -163,10 +124,13 @@ async def page_made(
         *(before or (None, None)),
         limit + 1,
     )
-    return [_made(row) for row in rows]
+    return [_finished(row) for row in rows]
 
 
-async def spending(db: Database, organization: str, since: int, until: int) -> list[Spent]:
+@read
+async def spending(
+    db: Database, organization: str, since: int, until: int
+) -> list[ProviderSpending]:
     """By provider, of generations that ended in that time; deleting artifacts changes nothing."""
     rows = await db.fetch(
         """
@@ -179,9 +143,10 @@ async def spending(db: Database, organization: str, since: int, until: int) -> l
         since,
         until,
     )
-    return [Spent(**row) for row in rows]
+    return [ProviderSpending(**row) for row in rows]
 
 
+@write
 async def put_tag(connection: Connection, organization: str, kind: str, tag: str, of: str) -> None:
     await connection.execute(
         """
@@ -195,7 +160,10 @@ async def put_tag(connection: Connection, organization: str, kind: str, tag: str
     )
 
 
-async def drop_tag(connection: Connection, organization: str, kind: str, tag: str, of: str) -> None:
+@write
+async def remove_tag(
+    connection: Connection, organization: str, kind: str, tag: str, of: str
+) -> None:
     await connection.execute(
         "DELETE FROM tags WHERE organization = $1 AND tag = $2 AND target_type = $3 "
         "AND target_id = $4",
@@ -206,6 +174,7 @@ async def drop_tag(connection: Connection, organization: str, kind: str, tag: st
     )
 
 
+@read
 async def tag_count(connection: Connection, kind: str, of: str) -> int:
     count: int = await connection.fetchval(
         "SELECT count(*) FROM tags WHERE target_type = $1 AND target_id = $2", kind, of
@@ -213,12 +182,14 @@ async def tag_count(connection: Connection, kind: str, of: str) -> int:
     return count
 
 
-async def lock_artifact(connection: Connection, artifact_id: str) -> bool:
+@read
+async def lock(connection: Connection, artifact_id: str) -> bool:
     """Whether it is there, and stays as it is until the transaction ends."""
     row = await connection.fetchrow("SELECT FROM artifacts WHERE id = $1 FOR UPDATE", artifact_id)
     return row is not None
 
 
+@write
 async def remove(connection: Connection, artifact_id: str, now: int) -> bool:
     """The row and its tags go, the memory of it stays. False: it was gone before."""
     organization = await connection.fetchval(
@@ -243,5 +214,5 @@ def _artifact(row: asyncpg.Record) -> Artifact:
     return Artifact(**{**row, "tags": tuple(row["tags"])})
 
 
-def _made(row: asyncpg.Record) -> Made:
-    return Made(**{**row, "tags": tuple(row["tags"])})
+def _finished(row: asyncpg.Record) -> FinishedGeneration:
+    return FinishedGeneration(**{**row, "tags": tuple(row["tags"])})

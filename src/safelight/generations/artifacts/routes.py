@@ -6,35 +6,28 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import Access, allow, allow_by_id
+from safelight.accounts.guard import AsViewer, MemberById, ViewerById
 from safelight.errors import NotFound
 from safelight.generations.artifacts import repo
-from safelight.generations.artifacts.deletion import Deletion
-from safelight.generations.artifacts.repo import Artifact
-from safelight.generations.keep import key_of
+from safelight.generations.artifacts.deletion import ArtifactDeletion
+from safelight.generations.lifecycle import Artifact, key_of
+from safelight.generations.request import clean_tag
+from safelight.generations.routes import TaggingDep
 from safelight.generations.routes import visible as visible_generation
 from safelight.generations.show import show_artifact
-from safelight.generations.tagging import Tagging
-from safelight.generations.tags import clean_tag
 from safelight.http.content import Stored, respond
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
+from safelight.http.frame import DatabaseDep, provided
+from safelight.http.paging import Cursors, CursorsDep, PageRequest, page
 from safelight.infra.db import Database
 from safelight.objects.store import ObjectStore
 
 router = APIRouter(tags=["artifacts"])
 
-Db = Annotated[Database, provided(Database)]
-CursorsDep = Annotated[Cursors, provided(Cursors)]
-TaggingDep = Annotated[Tagging, provided(Tagging)]
-Viewer = Annotated[Caller, allow_by_id(Role.VIEWER)]
-Member = Annotated[Caller, allow_by_id(Role.MEMBER)]
-
 
 @router.get("/artifacts", summary="Artifacts, newest first")
 async def artifacts(
-    access: Annotated[Access, allow(Role.VIEWER)],
-    db: Db,
+    access: AsViewer,
+    db: DatabaseDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     tag: Annotated[str | None, Query(description="Its own tag, or its generation's.")] = None,
@@ -46,7 +39,11 @@ async def artifacts(
 
 @router.get("/generations/{generation_id}/artifacts", summary="What has come of a generation")
 async def artifacts_of(
-    generation_id: str, caller: Viewer, db: Db, cursors: CursorsDep, wanted: PageRequest
+    generation_id: str,
+    caller: ViewerById,
+    db: DatabaseDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
 ) -> dict[str, Any]:
     """They appear one by one while the generation is under way."""
     organization = await visible_generation(db, caller, generation_id, Role.VIEWER)
@@ -54,7 +51,7 @@ async def artifacts_of(
 
 
 @router.get("/artifacts/{artifact_id}", summary="One artifact's record")
-async def artifact(artifact_id: str, caller: Viewer, db: Db) -> dict[str, Any]:
+async def artifact(artifact_id: str, caller: ViewerById, db: DatabaseDep) -> dict[str, Any]:
     return show_artifact(await _visible(db, caller, artifact_id, Role.VIEWER))
 
 
@@ -63,8 +60,8 @@ async def artifact(artifact_id: str, caller: Viewer, db: Db) -> dict[str, Any]:
 async def content(
     artifact_id: str,
     request: Request,
-    caller: Viewer,
-    db: Db,
+    caller: ViewerById,
+    db: DatabaseDep,
     store: Annotated[ObjectStore, provided(ObjectStore)],
 ) -> Response:
     found = await _visible(db, caller, artifact_id, Role.VIEWER)
@@ -79,23 +76,27 @@ async def content(
 
 
 @router.put("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Put a tag")
-async def put_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
+async def put_tag(
+    artifact_id: str, tag: str, caller: MemberById, db: DatabaseDep, tagging: TaggingDep
+) -> None:
     found = await _visible(db, caller, artifact_id, Role.MEMBER)
     await tagging.put_on_artifact(found.organization, artifact_id, clean_tag(tag))
 
 
 @router.delete("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Drop a tag")
-async def drop_tag(artifact_id: str, tag: str, caller: Member, db: Db, tagging: TaggingDep) -> None:
+async def drop_tag(
+    artifact_id: str, tag: str, caller: MemberById, db: DatabaseDep, tagging: TaggingDep
+) -> None:
     found = await _visible(db, caller, artifact_id, Role.MEMBER)
-    await tagging.drop_from_artifact(found.organization, artifact_id, clean_tag(tag))
+    await tagging.remove_from_artifact(found.organization, artifact_id, clean_tag(tag))
 
 
 @router.delete("/artifacts/{artifact_id}", status_code=204, summary="Delete for good")
 async def delete(
     artifact_id: str,
-    caller: Member,
-    db: Db,
-    deletion: Annotated[Deletion, provided(Deletion)],
+    caller: MemberById,
+    db: DatabaseDep,
+    deletion: Annotated[ArtifactDeletion, provided(ArtifactDeletion)],
 ) -> None:
     found = await repo.find(db, artifact_id)
     organization = found.organization if found else await repo.deleted_from(db, artifact_id)

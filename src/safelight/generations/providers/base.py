@@ -1,18 +1,19 @@
 """What Safelight asks of whoever makes images and clips. One file per provider implements it, one
 line in registry.py offers it, and tests/generations/test_conformance.py holds each to it.
 
-A provider keeps nothing: what must survive is in the order, and every answer is one of the outcomes
+A provider keeps nothing: what must survive is in the order, and every answer is one of the answers
 below. It raises nothing for what a vendor does or says.
 """
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from safelight.generations.lifecycle import Code, Kind, Media, TaskError
+from safelight.generations.lifecycle import Media, MediaKind, TaskError, TaskErrorCode
 from safelight.infra.injected import Clock
-from safelight.objects.notifications.storable import storable
+from safelight.infra.storable import storable
 from safelight.settings import Settings
 
 # Names that belong to us in a vendor's request, whatever the caller sends.
@@ -31,7 +32,7 @@ class Order:
     artifact_id: str
     position: int
     task_id: str | None
-    kind: Kind
+    kind: MediaKind
     model: str
     input: Mapping[str, Any]
     webhook_url: str = field(repr=False)
@@ -59,11 +60,15 @@ class Order:
 class Accepted:
     """The provider is at work and will tell, or can be asked."""
 
+    label: ClassVar = "accepted"  # in metrics, which others read
+
     task_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
+    label: ClassVar = "finished"
+
     media: Media
     task_id: str | None = None
 
@@ -72,17 +77,21 @@ class Finished:
 class Refused:
     """Final: asking again would not help."""
 
+    label: ClassVar = "refused"
+
     error: TaskError
 
     @classmethod
-    def because(cls, message: str, code: Code = Code.REFUSED) -> "Refused":
+    def because(cls, message: str, code: TaskErrorCode = TaskErrorCode.REFUSED) -> "Refused":
         return cls(TaskError(code, message))
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class ProviderTrouble:
     """Try again later. `sent`: the provider may have taken the task all the same. `busy`: it asks
     everybody to slow down."""
+
+    label: ClassVar = "trouble"
 
     message: str
     retry_after: float | None = None
@@ -91,11 +100,13 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class TaskUnknown:
     """The provider knows no such task."""
 
+    label: ClassVar = "unknown"
 
-Outcome = Accepted | Finished | Refused | Trouble | Unknown
+
+ProviderAnswer = Accepted | Finished | Refused | ProviderTrouble | TaskUnknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +114,7 @@ class Report:
     """What a webhook tells of one task."""
 
     task_id: str | None
-    outcome: Outcome
+    outcome: ProviderAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +127,9 @@ class Provider(ABC):
     """What a provider cannot do it says by a flag, and is never asked for."""
 
     name: ClassVar[str]
-    kinds: ClassVar[frozenset[Kind]] = frozenset(Kind)
+    hint: ClassVar[str]  # what its models are called, for whoever chooses one
+    model_names: ClassVar[re.Pattern[str] | None] = None  # those that are its own by their form
+    kinds: ClassVar[frozenset[MediaKind]] = frozenset(MediaKind)
     hosts: ClassVar[tuple[str, ...]] = ()  # whose media may be fetched; `*.`: any name below
     chooses_ids: ClassVar[bool] = False  # the vendor names its tasks itself, when it takes them
     can_be_asked: ClassVar[bool] = False
@@ -124,19 +137,24 @@ class Provider(ABC):
     signs: ClassVar[bool] = False
     per_minute: ClassVar[int | None] = None  # most submissions
 
+    @classmethod
     @abstractmethod
-    def check(self, model: str, kind: Kind, wanted: Mapping[str, Any]) -> None:
+    def build(cls, deps: "ProviderDeps") -> "Provider | None":
+        """None: it has no key on this server, and is not offered."""
+
+    @abstractmethod
+    def check(self, model: str, kind: MediaKind, wanted: Mapping[str, Any]) -> None:
         """Raises `InvalidRequest` for what is known to be impossible."""
 
     @abstractmethod
-    async def submit(self, order: Order) -> Outcome:
+    async def submit(self, order: Order) -> ProviderAnswer:
         """An image's call returns with its result where the vendor can; a video's does not wait."""
 
     @abstractmethod
     def reports(self, payload: Any) -> Sequence[Report]:
         """What a webhook's body tells; nothing for one that makes no sense."""
 
-    async def poll(self, order: Order) -> Outcome:
+    async def poll(self, order: Order) -> ProviderAnswer:
         """What has become of a task."""
         raise NotImplementedError(self.name)
 
@@ -160,7 +178,7 @@ DRAWN = "drawn:here"
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ProviderDeps:
     """What a provider is built on. `deliver` sends a webhook from a job of our own."""
 
     settings: Settings

@@ -1,50 +1,56 @@
 """Which providers there are: one line each. A provider without its key is known, not offered."""
 
-import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from typing import Final
 
 from safelight.errors import InvalidRequest
-from safelight.generations.providers import replicate, runware, studio
-from safelight.generations.providers.base import Ground, Provider
+from safelight.generations.providers.base import Provider, ProviderDeps
+from safelight.generations.providers.replicate import Replicate
+from safelight.generations.providers.runware import Runware
+from safelight.generations.providers.studio import Studio
 
-# In the order in which they are tried for a model whose name says nothing.
-BUILDERS: Final[dict[str, Callable[[Ground], Provider | None]]] = {
-    "runware": runware.build,
-    "replicate": replicate.build,
-    "studio": studio.build,
-}
-NAMES: Final = tuple(BUILDERS)
-_STUDIO: Final = re.compile(r"studio/.*", re.DOTALL)
-_AIR: Final = re.compile(r"[^\s:@/]+:[^\s:@]+@[^\s@]+")
-_OWNED: Final = re.compile(r"[^\s/:@]+/[^\s/:@]+(:[^\s/:@]+)?")
-_BY_NAME: Final = ((_STUDIO, "studio"), (_AIR, "runware"), (_OWNED, "replicate"))
+# In the order in which they are tried for a model whose name says nothing. Of several whose own it
+# could be by its name, the last has it: the studio's are like some of Replicate's.
+PROVIDERS: Final[tuple[type[Provider], ...]] = (
+    Runware,
+    Replicate,
+    Studio,
+)
+
+
+def names() -> list[str]:
+    return [provider.name for provider in PROVIDERS]
 
 
 def provider_of(model: str, configured: Collection[str]) -> str:
     """Whose model this is by its name; else the first that is configured."""
-    for pattern, name in _BY_NAME:
-        if pattern.fullmatch(model):
-            return name
-    return next(name for name in NAMES if name in configured)
+    for provider in reversed(PROVIDERS):
+        if provider.model_names is not None and provider.model_names.fullmatch(model):
+            return provider.name
+    return next(name for name in names() if name in configured)
 
 
 class Providers:
-    def __init__(self, ground: Ground) -> None:
-        built = {name: build(ground) for name, build in BUILDERS.items()}
+    def __init__(self, deps: ProviderDeps) -> None:
+        built = {provider.name: provider.build(deps) for provider in PROVIDERS}
         self._offered = {name: one for name, one in built.items() if one is not None}
 
     @property
     def offered(self) -> tuple[Provider, ...]:
         return tuple(self._offered.values())
 
+    @property
+    def known(self) -> tuple[type[Provider], ...]:
+        return PROVIDERS
+
     def find(self, name: str) -> Provider | None:
         return self._offered.get(name)
 
     def choose(self, model: str, named: str | None) -> Provider:
         name = named or provider_of(model, self._offered)
-        if name not in BUILDERS:
-            raise InvalidRequest(f"provider: there is no {name}; choose from {', '.join(NAMES)}.")
+        if name not in names():
+            known = ", ".join(names())
+            raise InvalidRequest(f"provider: there is no {name}; choose from {known}.")
         if name not in self._offered:
             raise InvalidRequest(
                 f"provider: {name} has no key on this server, and {model} is a model of {name}'s. "

@@ -12,18 +12,18 @@ from urllib.parse import quote
 import structlog
 
 from safelight.errors import Unavailable
-from safelight.generations.lifecycle import Code, Kind, Media
+from safelight.generations.lifecycle import Media, MediaKind, TaskErrorCode
 from safelight.generations.providers.base import (
     Accepted,
     Finished,
-    Ground,
     Order,
-    Outcome,
     Provider,
+    ProviderAnswer,
+    ProviderDeps,
+    ProviderTrouble,
     Refused,
     Report,
-    Trouble,
-    Unknown,
+    TaskUnknown,
     media_from,
     one_line,
 )
@@ -39,19 +39,10 @@ _NOT_FOUND = 404
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-def build(ground: Ground) -> "Replicate | None":
-    token = ground.settings.replicate_api_token
-    if token is None:
-        return None
-    headers = {"authorization": f"Bearer {token.get_secret_value().strip()}"}
-    given = ground.settings.replicate_webhook_secret
-    secret = given.get_secret_value().strip() if given else None
-    wire = Wire("Replicate", headers, ground.clock)
-    return Replicate(ground.settings.replicate_url, wire, ground.clock, secret)
-
-
 class Replicate(Provider):
     name = "replicate"
+    hint = "Any model by `owner/name`, or `owner/name:version`."
+    model_names = re.compile(r"[^\s/:@]+/[^\s/:@]+(:[^\s/:@]+)?")
     hosts = ("replicate.delivery", "*.replicate.delivery")
     chooses_ids = True
     can_be_asked = True
@@ -66,25 +57,36 @@ class Replicate(Provider):
         self._secret = secret
         self._unsigned = False
 
-    def check(self, model: str, kind: Kind, wanted: Mapping[str, Any]) -> None:
+    @classmethod
+    def build(cls, deps: ProviderDeps) -> "Replicate | None":
+        token = deps.settings.replicate_api_token
+        if token is None:
+            return None
+        headers = {"authorization": f"Bearer {token.get_secret_value().strip()}"}
+        given = deps.settings.replicate_webhook_secret
+        secret = given.get_secret_value().strip() if given else None
+        wire = Wire("Replicate", headers, deps.clock)
+        return cls(deps.settings.replicate_url, wire, deps.clock, secret)
+
+    def check(self, model: str, kind: MediaKind, wanted: Mapping[str, Any]) -> None:
         """Its models are its own business."""
 
-    async def submit(self, order: Order) -> Outcome:
+    async def submit(self, order: Order) -> ProviderAnswer:
         held = min(LONGEST_WAIT, int(order.seconds))
-        waits = {"prefer": f"wait={max(held, 1)}"} if order.kind is Kind.IMAGE else {}
+        waits = {"prefer": f"wait={max(held, 1)}"} if order.kind is MediaKind.IMAGE else {}
         path, body = request_of(order)
         reply = await self._wire.ask(
             "POST", f"{self._url}{path}", body, seconds=held + _MARGIN_SECONDS, headers=waits
         )
-        return reply if isinstance(reply, Trouble) else answer_of(reply)
+        return reply if isinstance(reply, ProviderTrouble) else answer_of(reply)
 
-    async def poll(self, order: Order) -> Outcome:
+    async def poll(self, order: Order) -> ProviderAnswer:
         if order.task_id is None:
-            return Unknown()
+            return TaskUnknown()
         reply = await self._wire.ask("GET", self._prediction(order), seconds=_ASKING_SECONDS)
-        if isinstance(reply, Reply) and reply.status == _NOT_FOUND:
-            return Unknown()
-        return reply if isinstance(reply, Trouble) else answer_of(reply)
+        if isinstance(reply, ProviderTrouble):
+            return reply
+        return TaskUnknown() if reply.status == _NOT_FOUND else answer_of(reply)
 
     async def cancel(self, order: Order) -> bool:
         if order.task_id is None:
@@ -148,7 +150,7 @@ def request_of(order: Order) -> tuple[str, dict[str, Any]]:
     return "/predictions", {"version": owned, **body}
 
 
-def answer_of(reply: Reply) -> Outcome:
+def answer_of(reply: Reply) -> ProviderAnswer:
     if (trouble := reply.trouble("Replicate")) is not None:
         return trouble
     if not reply.fine:
@@ -156,10 +158,10 @@ def answer_of(reply: Reply) -> Outcome:
         words = one_line(detail, "no reason given")
         return Refused.because(f"Replicate answered {reply.status}: {words}")
     outcome = outcome_of(reply.payload)
-    return outcome or Trouble("Replicate's answer is not a prediction.", sent=True)
+    return outcome or ProviderTrouble("Replicate's answer is not a prediction.", sent=True)
 
 
-def outcome_of(prediction: Any) -> Outcome | None:
+def outcome_of(prediction: Any) -> ProviderAnswer | None:
     """None: this is not a prediction."""
     task_id = _id(prediction)
     if task_id is None:
@@ -168,10 +170,14 @@ def outcome_of(prediction: Any) -> Outcome | None:
     if status == "succeeded":
         media = media_of(prediction)
         reason = "Replicate: the prediction has no file as its output."
-        return Finished(media, task_id) if media else Refused.because(reason, Code.PROVIDER_ERROR)
+        return (
+            Finished(media, task_id)
+            if media
+            else Refused.because(reason, TaskErrorCode.PROVIDER_ERROR)
+        )
     if status in {"failed", "canceled", "aborted"}:
         words = one_line(prediction.get("error"), f"the prediction {status}")
-        return Refused.because(f"Replicate: {words}", Code.PROVIDER_ERROR)
+        return Refused.because(f"Replicate: {words}", TaskErrorCode.PROVIDER_ERROR)
     return Accepted(task_id)
 
 

@@ -4,21 +4,22 @@ Its tasks carry our ids, so one whose answer was lost can be asked about. It doe
 (the token in their address is the proof), and work once begun cannot be called back.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from safelight.generations.lifecycle import Kind
+from safelight.generations.lifecycle import MediaKind
 from safelight.generations.providers.base import (
     Accepted,
     Finished,
-    Ground,
     Order,
-    Outcome,
     Provider,
+    ProviderAnswer,
+    ProviderDeps,
+    ProviderTrouble,
     Refused,
     Report,
-    Trouble,
-    Unknown,
+    TaskUnknown,
 )
 from safelight.generations.providers.runware_replies import (
     entries_of,
@@ -30,22 +31,16 @@ from safelight.generations.providers.runware_replies import (
 )
 from safelight.generations.providers.wire import Reply, Wire
 
-_TASK_TYPES = {Kind.IMAGE: "imageInference", Kind.VIDEO: "videoInference"}
-_DEFAULT_SIZES = {Kind.IMAGE: (1024, 1024), Kind.VIDEO: (1280, 720)}
+_TASK_TYPES = {MediaKind.IMAGE: "imageInference", MediaKind.VIDEO: "videoInference"}
+_DEFAULT_SIZES = {MediaKind.IMAGE: (1024, 1024), MediaKind.VIDEO: (1280, 720)}
 _ASKING_SECONDS = 30.0
 _SUBMITTING_SECONDS = 60.0  # a video's call does not wait for the result
 
 
-def build(ground: Ground) -> "Runware | None":
-    key = ground.settings.runware_api_key
-    if key is None:
-        return None
-    headers = {"authorization": f"Bearer {key.get_secret_value().strip()}"}
-    return Runware(ground.settings.runware_url, Wire("Runware", headers, ground.clock))
-
-
 class Runware(Provider):
     name = "runware"
+    hint = "Any model by its AIR name, such as `runware:100@1`."
+    model_names = re.compile(r"[^\s:@/]+:[^\s:@]+@[^\s@]+")
     hosts = ("*.runware.ai",)
     can_be_asked = True
 
@@ -53,30 +48,38 @@ class Runware(Provider):
         self._url = url
         self._wire = wire
 
-    def check(self, model: str, kind: Kind, wanted: Mapping[str, Any]) -> None:
+    @classmethod
+    def build(cls, deps: ProviderDeps) -> "Runware | None":
+        key = deps.settings.runware_api_key
+        if key is None:
+            return None
+        headers = {"authorization": f"Bearer {key.get_secret_value().strip()}"}
+        return cls(deps.settings.runware_url, Wire("Runware", headers, deps.clock))
+
+    def check(self, model: str, kind: MediaKind, wanted: Mapping[str, Any]) -> None:
         """Its models are its own business."""
 
-    async def submit(self, order: Order) -> Outcome:
-        waits = order.kind is Kind.IMAGE
+    async def submit(self, order: Order) -> ProviderAnswer:
+        waits = order.kind is MediaKind.IMAGE
         seconds = order.seconds if waits else min(order.seconds, _SUBMITTING_SECONDS)
         reply = await self._wire.ask("POST", self._url, [task_of(order)], seconds=seconds)
-        if isinstance(reply, Trouble):
+        if isinstance(reply, ProviderTrouble):
             return reply
         outcome = answer_of(reply, order.task_id)
-        if isinstance(outcome, Unknown):
+        if isinstance(outcome, TaskUnknown):
             return Accepted(order.task_id)  # acknowledged without a word about the task
         return outcome
 
-    async def poll(self, order: Order) -> Outcome:
+    async def poll(self, order: Order) -> ProviderAnswer:
         question = [{"taskType": "getResponse", "taskUUID": order.task_id}]
         reply = await self._wire.ask("POST", self._url, question, seconds=_ASKING_SECONDS)
-        if isinstance(reply, Trouble):
+        if isinstance(reply, ProviderTrouble):
             return reply
         outcome = answer_of(reply, order.task_id)
         if isinstance(outcome, Finished):
             return outcome
         unheard_of = any(is_not_found(error) for error in errors_of(reply.payload))
-        return Unknown() if unheard_of else outcome
+        return TaskUnknown() if unheard_of else outcome
 
     def reports(self, payload: Any) -> Sequence[Report]:
         return reports_of(payload)
@@ -101,12 +104,12 @@ def task_of(order: Order) -> dict[str, Any]:
         "numberResults": 1,
         "deliveryMethod": "sync",
     }
-    if order.kind is Kind.VIDEO:
+    if order.kind is MediaKind.VIDEO:
         task |= {"deliveryMethod": "async", "webhookURL": order.webhook_url}
     return task
 
 
-def answer_of(reply: Reply, task_id: str | None) -> Outcome:
+def answer_of(reply: Reply, task_id: str | None) -> ProviderAnswer:
     """What an answer says of one task. `data` outranks `errors`: they may be about others."""
     results = [entry for entry in entries_of(reply.payload, "data") if _about(entry, task_id)]
     for entry in results:
@@ -120,8 +123,8 @@ def answer_of(reply: Reply, task_id: str | None) -> Outcome:
     if not reply.fine:
         return Refused.because(f"Runware answered {reply.status}.")
     if reply.payload is None:
-        return Trouble("Runware's answer is not JSON.", sent=True)
-    return Accepted(task_id) if results else Unknown()
+        return ProviderTrouble("Runware's answer is not JSON.", sent=True)
+    return Accepted(task_id) if results else TaskUnknown()
 
 
 def _about(entry: Mapping[str, Any], task_id: str | None) -> bool:

@@ -7,14 +7,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from safelight.generations.lifecycle import Code, Media
+from safelight.generations.lifecycle import Media, TaskErrorCode
 from safelight.generations.providers.base import (
     Accepted,
     Finished,
-    Outcome,
+    ProviderAnswer,
+    ProviderTrouble,
     Refused,
     Report,
-    Trouble,
     media_from,
     one_line,
 )
@@ -31,17 +31,17 @@ _PASSING = re.compile(
     r"timeout|inferenceerror|noavailable|unavailable|^provider|internalserver", re.IGNORECASE
 )
 
-Entry = Mapping[str, Any]
+ReplyItem = Mapping[str, Any]
 
 
-def entries_of(payload: Any, name: str) -> list[Entry]:
+def entries_of(payload: Any, name: str) -> list[ReplyItem]:
     found = payload.get(name) if isinstance(payload, Mapping) else None
     if not isinstance(found, list):
         return []
     return [entry for entry in found if isinstance(entry, Mapping)]
 
 
-def errors_of(payload: Any) -> list[Entry]:
+def errors_of(payload: Any) -> list[ReplyItem]:
     """In all three places they have been met: `errors`, `error`, and inside `data`."""
     errors = entries_of(payload, "errors")
     if isinstance(payload, Mapping) and isinstance(payload.get("error"), Mapping):
@@ -54,7 +54,7 @@ def errors_of(payload: Any) -> list[Entry]:
     return errors
 
 
-def media_of(entry: Entry) -> Media | None:
+def media_of(entry: ReplyItem) -> Media | None:
     facts = {name: entry[name] for name in _FACTS if name in entry}
     for name in (*_URLS, *_DATA_URIS):
         if isinstance(entry.get(name), str):
@@ -65,23 +65,25 @@ def media_of(entry: Entry) -> Media | None:
     return None
 
 
-def error_outcome(error: Entry, reply: Reply | None = None) -> Outcome:
+def error_outcome(error: ReplyItem, reply: Reply | None = None) -> ProviderAnswer:
     """In a webhook (no reply) every error is final: the vendor has given up."""
     code = str(error.get("code") or "error")
     words = one_line(error.get("message"), "no reason given")
     message = f"Runware: {words} ({code})"
     if _SPENT.search(code):
-        return Refused.because(message, Code.PROVIDER_ERROR)
+        return Refused.because(message, TaskErrorCode.PROVIDER_ERROR)
     busy = bool(_BUSY.search(code)) or (reply is not None and reply.status == 429)  # noqa: PLR2004
     passing = busy or bool(_PASSING.search(code)) or bool(reply and reply.trouble("Runware"))
     if reply is None:
-        return Refused.because(message, Code.PROVIDER_ERROR if passing else Code.REFUSED)
+        return Refused.because(
+            message, TaskErrorCode.PROVIDER_ERROR if passing else TaskErrorCode.REFUSED
+        )
     if passing:
-        return Trouble(message, reply.retry_after, sent=not busy, busy=busy)
+        return ProviderTrouble(message, reply.retry_after, sent=not busy, busy=busy)
     return Refused.because(message)
 
 
-def is_not_found(error: Entry) -> bool:
+def is_not_found(error: ReplyItem) -> bool:
     return bool(_NOT_FOUND.search(str(error.get("code") or "")))
 
 
@@ -99,6 +101,6 @@ def _reports(payload: Any) -> Iterator[Report]:
         yield Report(_id(error), error_outcome(error))
 
 
-def _id(entry: Entry) -> str | None:
+def _id(entry: ReplyItem) -> str | None:
     found = entry.get("taskUUID")
     return found if isinstance(found, str) else None

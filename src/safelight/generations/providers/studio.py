@@ -7,24 +7,25 @@ remembers nothing: whatever it is asked to do again comes out the same.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from safelight.errors import SafelightError
-from safelight.generations.lifecycle import Code, Kind, Media
+from safelight.generations.lifecycle import Media, MediaKind, TaskErrorCode
 from safelight.generations.providers.base import (
     DRAWN,
     Accepted,
     Drawn,
     Finished,
-    Ground,
     Order,
-    Outcome,
     Provider,
+    ProviderAnswer,
+    ProviderDeps,
+    ProviderTrouble,
     Refused,
     Report,
-    Trouble,
 )
 from safelight.generations.studio.catalogue import (
     Commission,
@@ -35,27 +36,31 @@ from safelight.generations.studio.catalogue import (
 _THREADS = 2
 _ERRORS = {
     "refused": Refused.because("The studio was told to refuse this task."),
-    "error": Refused.because("The studio was told to fail this task.", Code.PROVIDER_ERROR),
+    "error": Refused.because(
+        "The studio was told to fail this task.", TaskErrorCode.PROVIDER_ERROR
+    ),
 }
-
-
-def build(ground: Ground) -> "Studio":
-    return Studio(ground)
 
 
 class Studio(Provider):
     name = "studio"
+    hint = "The models listed here: drawn by rules on this server, without any vendor."
+    model_names = re.compile(r"studio/.*", re.DOTALL)
 
-    def __init__(self, ground: Ground) -> None:
-        self._deliver = ground.deliver
-        self._delay = ground.settings.studio_delay_seconds
+    def __init__(self, deps: ProviderDeps) -> None:
+        self._deliver = deps.deliver
+        self._delay = deps.settings.studio_delay_seconds
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="studio")
 
-    def check(self, model: str, kind: Kind, wanted: Mapping[str, Any]) -> None:
+    @classmethod
+    def build(cls, deps: ProviderDeps) -> "Studio":
+        return cls(deps)
+
+    def check(self, model: str, kind: MediaKind, wanted: Mapping[str, Any]) -> None:
         commission_of(model, kind, wanted, None, "")
         conduct_of(wanted, self._delay)
 
-    async def submit(self, order: Order) -> Outcome:
+    async def submit(self, order: Order) -> ProviderAnswer:
         try:
             self._commission(order)
             conduct = conduct_of(order.input, self._delay)
@@ -63,18 +68,18 @@ class Studio(Provider):
             return Refused.because(error.message)
         failure = conduct.failure_of(order.position)
         if failure == "busy":
-            return Trouble("The studio was told to be busy.", 1.0, busy=True)
-        if order.kind is Kind.VIDEO:
+            return ProviderTrouble("The studio was told to be busy.", 1.0, busy=True)
+        if order.kind is MediaKind.VIDEO:
             await self._deliver(order, failure or "succeeded", conduct.delay)
             return Accepted(order.task_id)
         if failure == "silent":
             await asyncio.sleep(order.seconds)
-            return Trouble("The studio was told to be silent.", sent=True)
+            return ProviderTrouble("The studio was told to be silent.", sent=True)
         await asyncio.sleep(conduct.delay)
         return _ERRORS.get(failure or "", Finished(Media(DRAWN), order.task_id))
 
     def reports(self, payload: Any) -> Sequence[Report]:
-        """As studio/delivery.py sends them."""
+        """As webhooks.py sends them."""
         if not isinstance(payload, Mapping) or not isinstance(payload.get("taskId"), str):
             return []
         outcome = _ERRORS.get(str(payload.get("status")), Finished(Media(DRAWN)))

@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from safelight.generations.providers.base import Trouble
+from safelight.generations.providers.base import ProviderTrouble
 from safelight.infra.injected import Clock
 
 if TYPE_CHECKING:
@@ -36,15 +36,15 @@ class Reply:
     def fine(self) -> bool:
         return HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES
 
-    def trouble(self, vendor: str) -> Trouble | None:
+    def trouble(self, vendor: str) -> ProviderTrouble | None:
         """For answers that say: not now. A server's fault may come after the task was taken."""
         status = self.status
         message = f"{vendor} answered {status}."
         if status in _TURNED_AWAY:
             busy = status == HTTPStatus.TOO_MANY_REQUESTS
-            return Trouble(message, self.retry_after, busy=busy)
+            return ProviderTrouble(message, self.retry_after, busy=busy)
         if status in _TRANSIENT or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return Trouble(message, self.retry_after, sent=True)
+            return ProviderTrouble(message, self.retry_after, sent=True)
         return None
 
 
@@ -68,24 +68,28 @@ class Wire:
         *,
         seconds: float,
         headers: Mapping[str, str] | None = None,
-    ) -> Reply | Trouble:
+    ) -> Reply | ProviderTrouble:
         import httpx
 
         try:
             async with asyncio.timeout(seconds):
                 return await self._exchange(method, url, body, headers or {})
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            return Trouble(f"{self.vendor} could not be reached: {type(error).__name__}.")
+            return ProviderTrouble(f"{self.vendor} could not be reached: {type(error).__name__}.")
         except (TimeoutError, httpx.TimeoutException):
-            return Trouble(f"{self.vendor} did not answer within {seconds:.0f} s.", sent=True)
+            return ProviderTrouble(
+                f"{self.vendor} did not answer within {seconds:.0f} s.", sent=True
+            )
         except httpx.HTTPError as error:
             # The class only: the text of some of these quotes the headers.
             reason = type(error).__name__
-            return Trouble(f"The connection to {self.vendor} broke off: {reason}.", sent=True)
+            return ProviderTrouble(
+                f"The connection to {self.vendor} broke off: {reason}.", sent=True
+            )
 
     async def _exchange(
         self, method: str, url: str, body: Any, headers: Mapping[str, str]
-    ) -> Reply | Trouble:
+    ) -> Reply | ProviderTrouble:
         client = self._opened()
         request = client.build_request(method, url, json=body, headers=dict(headers))
         response = await client.send(request, stream=True)
@@ -94,7 +98,7 @@ class Wire:
             async for chunk in response.aiter_raw():
                 content += chunk
                 if len(content) > LARGEST_REPLY:
-                    return Trouble(f"{self.vendor}'s answer does not end.", sent=True)
+                    return ProviderTrouble(f"{self.vendor}'s answer does not end.", sent=True)
         finally:
             await response.aclose()
         hint = seconds_of(response.headers.get("retry-after"), self._clock.now_ms())

@@ -7,7 +7,7 @@ import numpy as np
 from safelight.generations.studio import sky
 from safelight.generations.studio.canvas import Canvas, Layer, Points, blurred
 from safelight.generations.studio.colour import Floats, mix, rgb
-from safelight.generations.studio.flora import FLOWERS, Part, blades, stem, toned
+from safelight.generations.studio.flora import FLOWERS, FlowerPart, blades, stem, toned
 from safelight.generations.studio.light import light_of
 from safelight.generations.studio.noise import Random, field, happens, line, smooth
 from safelight.generations.studio.scene import Stage
@@ -16,7 +16,7 @@ _POWER = {"day": 1.05, "dawn": 0.95, "dusk": 0.85, "night": 0.32}
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MeadowRow:
     """One depth of the meadow."""
 
     foot: float
@@ -29,11 +29,11 @@ class Row:
 
 
 _ROWS = (
-    Row(0.66, 0.008, 0.03, 150, 500, 5.0, 0.15),
-    Row(0.74, 0.014, 0.07, 90, 420, 3.0, 0.35),
-    Row(0.86, 0.024, 0.15, 46, 330, 1.2, 0.6),
-    Row(1.02, 0.047, 0.36, 15, 240, 0.0, 1.0),
-    Row(1.22, 0.085, 0.32, 4, 60, 14.0, 0.75),
+    MeadowRow(0.66, 0.008, 0.03, 150, 500, 5.0, 0.15),
+    MeadowRow(0.74, 0.014, 0.07, 90, 420, 3.0, 0.35),
+    MeadowRow(0.86, 0.024, 0.15, 46, 330, 1.2, 0.6),
+    MeadowRow(1.02, 0.047, 0.36, 15, 240, 0.0, 1.0),
+    MeadowRow(1.22, 0.085, 0.32, 4, 60, 14.0, 0.75),
 )
 
 
@@ -90,7 +90,7 @@ class Meadow:
         layer.lay(canvas.below(ground), shaded.astype(np.float32))
         return _blurred_layer(layer, canvas.height / 260)
 
-    def _row(self, canvas: Canvas, at: int, row: Row) -> Layer:
+    def _row(self, canvas: Canvas, at: int, row: MeadowRow) -> Layer:
         rng, layer = self._stage.rng(f"row {at}"), canvas.layer()
         power = _POWER[self._light.hour]
         green = mix(rgb("#4f7d2e"), self._light.haze, 0.5 * (1 - row.near))
@@ -101,10 +101,10 @@ class Meadow:
         self._flowers(layer, rng, row, power)
         return _blurred_layer(layer, row.blur * canvas.height / 1000)
 
-    def _flowers(self, layer: Layer, rng: Random, row: Row, power: float) -> None:
+    def _flowers(self, layer: Layer, rng: Random, row: MeadowRow, power: float) -> None:
         half = layer.aspect / 2 + row.size
         stems: list[Points] = []
-        heads: dict[tuple[str, str], list[list[Part]]] = {}
+        heads: dict[tuple[str, str], list[list[FlowerPart]]] = {}
         for x in np.sort(
             rng.uniform(-half, half, int(row.flowers * max(layer.aspect, 0.6)))
         ).tolist():
@@ -129,8 +129,8 @@ class Meadow:
         layer: Layer,
         name: str,
         colour: Floats,
-        flowers: list[list[Part]],
-        row: Row,
+        flowers: list[list[FlowerPart]],
+        row: MeadowRow,
         power: float,
     ) -> None:
         """Part by part over all flowers of a colour: a few masks instead of one each."""
@@ -146,7 +146,7 @@ class Meadow:
         wanted = named or colours
         return wanted[int(rng.integers(len(wanted)))]
 
-    def _haze(self, canvas: Canvas, row: Row) -> None:
+    def _haze(self, canvas: Canvas, row: MeadowRow) -> None:
         thick = 0.34 if self._stage.reading.has("mist") else 0.12
         band = np.exp(-(((canvas.y - row.foot + row.tall) / 0.10) ** 2)) * np.float32(thick)
         canvas.lay(np.broadcast_to(band, (canvas.height, canvas.width)), self._light.haze)

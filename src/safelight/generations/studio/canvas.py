@@ -13,7 +13,7 @@ _FINE = 3  # shapes are drawn this much larger and then shrunk
 Points = list[tuple[float, float]]
 Places = NDArray[np.float64]
 Draw = Callable[[ImageDraw.ImageDraw, float, float], None]
-Box = tuple[slice, slice]
+CanvasBox = tuple[slice, slice]
 
 
 class Canvas:
@@ -119,7 +119,7 @@ class Layer(Canvas):
         self.cover[box] += mask[box] * (1 - self.cover[box])
 
 
-def _box_of(mask: Floats) -> Box:
+def _box_of(mask: Floats) -> CanvasBox:
     """The part of a mask where there is anything."""
     rows, columns = np.flatnonzero(mask.any(axis=1)), np.flatnonzero(mask.any(axis=0))
     if len(rows) == 0:
@@ -127,7 +127,7 @@ def _box_of(mask: Floats) -> Box:
     return slice(int(rows[0]), int(rows[-1]) + 1), slice(int(columns[0]), int(columns[-1]) + 1)
 
 
-def _part_of(colour: Floats, box: Box) -> Floats:
+def _part_of(colour: Floats, box: CanvasBox) -> Floats:
     return colour if colour.ndim == 1 else colour[box]
 
 

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from safelight.errors import InvalidRequest
-from safelight.generations.lifecycle import Kind
+from safelight.generations.lifecycle import MediaKind
 
 SMALLEST, LARGEST = 64, 2048
-MOST_PIXELS = {Kind.IMAGE: 1920 * 1088, Kind.VIDEO: 1280 * 720}  # what drawing takes in memory
-DEFAULT_SIZES = {Kind.IMAGE: (1024, 1024), Kind.VIDEO: (640, 360)}
+MOST_PIXELS = {
+    MediaKind.IMAGE: 1920 * 1088,
+    MediaKind.VIDEO: 1280 * 720,
+}  # what drawing takes in memory
+DEFAULT_SIZES = {MediaKind.IMAGE: (1024, 1024), MediaKind.VIDEO: (640, 360)}
 LARGEST_CLIP = 1280
 LONGEST_CLIP, DEFAULT_CLIP, FRAMES_PER_SECOND = 6.0, 3.0, 20
 LONGEST_DELAY = 3600.0
@@ -20,7 +23,7 @@ FAILURES = ("refused", "error", "busy", "silent")
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class StudioModel:
     id: str
     title: str
     description: str
@@ -28,25 +31,25 @@ class Model:
 
 
 MODELS = (
-    Model(
+    StudioModel(
         "studio/horizon",
         "Horizon",
         "Coasts, mountains and lighthouses under a wide sky, at the hour the prompt names.",
         "a lighthouse at dusk above a calm sea",
     ),
-    Model(
+    StudioModel(
         "studio/aurora",
         "Aurora",
         "Northern lights over snow, forest and still water.",
         "green northern lights over a forest lake",
     ),
-    Model(
+    StudioModel(
         "studio/nocturne",
         "Nocturne",
         "Cities at night: towers, lit windows, the moon, reflections.",
         "a rainy city at night in violet and gold",
     ),
-    Model(
+    StudioModel(
         "studio/bloom",
         "Bloom",
         "Meadows and flowers in soft light, from a few stems to a field.",
@@ -74,7 +77,7 @@ class Commission:
     """What is to be drawn, every choice made: the same one gives the same bytes."""
 
     model: str
-    kind: Kind
+    kind: MediaKind
     prompt: str
     seed: int
     width: int
@@ -84,14 +87,14 @@ class Commission:
 
 
 def commission_of(
-    model: str, kind: Kind, wanted: Mapping[str, Any], seed: int | None, fallback: str
+    model: str, kind: MediaKind, wanted: Mapping[str, Any], seed: int | None, fallback: str
 ) -> Commission:
     """Raises `InvalidRequest`. Without a seed one is made of `fallback`, the artifact's id."""
     if model not in _BY_ID:
         known = ", ".join(_BY_ID)
         raise InvalidRequest(f"model: the studio has no {model}; choose from {known}.")
     prompt = wanted.get("prompt") or ""
-    largest = LARGEST if kind is Kind.IMAGE else LARGEST_CLIP
+    largest = LARGEST if kind is MediaKind.IMAGE else LARGEST_CLIP
     width, height = DEFAULT_SIZES[kind]
     width = _whole(wanted, "width", width, SMALLEST, largest)
     height = _whole(wanted, "height", height, SMALLEST, largest)

@@ -11,7 +11,7 @@ from safelight.generations.studio.noise import Random, happens
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FlowerPart:
     """Shapes of one colour; a flower is a few of them, from back to front."""
 
     shapes: list[Points]
@@ -19,7 +19,7 @@ class Part:
     heart: bool = False  # the middle, which has a colour of its own
 
 
-Flower = Callable[[float, float, float, Random], list[Part]]
+Flower = Callable[[float, float, float, Random], list[FlowerPart]]
 
 
 def petal(x: float, y: float, angle: float, length: float, width: float) -> Points:
@@ -41,7 +41,7 @@ def fan(x: float, y: float, angle: float, reach: float, spread: float, rng: Rand
     return [(x, y), *zip(places_x.tolist(), places_y.tolist(), strict=True)]
 
 
-def poppy(x: float, y: float, size: float, rng: Random) -> list[Part]:
+def poppy(x: float, y: float, size: float, rng: Random) -> list[FlowerPart]:
     """Two petals behind, two in front, folds between them, a small dark middle."""
     lean = float(rng.normal(0, 0.25))
     up, down = -np.pi / 2 + lean, np.pi / 2 + lean
@@ -51,20 +51,27 @@ def poppy(x: float, y: float, size: float, rng: Random) -> list[Part]:
     fold = [petal(x, y, down + side, size * 0.5, size * 0.2) for side in (-0.75, 0.0, 0.8)]
     heart = [_ring(x, y - size * 0.06, size * 0.11)]
     return [
-        Part(back, 0.38), Part(sides, 0.6), Part(front, 0.95), Part(fold, 0.55),
-        Part(heart, 0.0, heart=True),
-    ]  # fmt: skip
+        FlowerPart(back, 0.38),
+        FlowerPart(sides, 0.6),
+        FlowerPart(front, 0.95),
+        FlowerPart(fold, 0.55),
+        FlowerPart(heart, 0.0, heart=True),
+    ]
 
 
-def daisy(x: float, y: float, size: float, rng: Random) -> list[Part]:
+def daisy(x: float, y: float, size: float, rng: Random) -> list[FlowerPart]:
     turn, count = float(rng.uniform(0, 1)), int(rng.integers(13, 19))
     step = 2 * np.pi / count
     back = [petal(x, y, turn + k * step, size, size * 0.26) for k in range(count)]
     front = [petal(x, y, turn + (k + 0.5) * step, size * 0.92, size * 0.22) for k in range(count)]
-    return [Part(back, 0.45), Part(front, 1.0), Part([_ring(x, y, size * 0.27)], 1, heart=True)]
+    return [
+        FlowerPart(back, 0.45),
+        FlowerPart(front, 1.0),
+        FlowerPart([_ring(x, y, size * 0.27)], 1, heart=True),
+    ]
 
 
-def tulip(x: float, y: float, size: float, rng: Random) -> list[Part]:
+def tulip(x: float, y: float, size: float, rng: Random) -> list[FlowerPart]:
     lean = float(rng.uniform(-0.12, 0.12))
     up = -np.pi / 2 + lean
     base = y + size * 0.75
@@ -74,10 +81,10 @@ def tulip(x: float, y: float, size: float, rng: Random) -> list[Part]:
         petal(x + side * size, base, up + side * 0.5, size * 1.5, size * 0.42)
         for side in (-0.28, 0.28)
     ]
-    return [Part(back, 0.3), Part(front, 0.75), Part(rim, 1.0)]
+    return [FlowerPart(back, 0.3), FlowerPart(front, 0.75), FlowerPart(rim, 1.0)]
 
 
-def spike(x: float, y: float, size: float, rng: Random) -> list[Part]:
+def spike(x: float, y: float, size: float, rng: Random) -> list[FlowerPart]:
     """Lavender: whorls up a stem."""
     low: list[Points] = []
     high: list[Points] = []
@@ -87,15 +94,19 @@ def spike(x: float, y: float, size: float, rng: Random) -> list[Part]:
         for angle in rng.uniform(-np.pi, 0, 5):
             out = petal(x, level, float(angle), reach, reach * 0.62)
             (low if happens(rng, 0.5) else high).append(out)
-    return [Part(low, 0.3), Part(high, 0.95)]
+    return [FlowerPart(low, 0.3), FlowerPart(high, 0.95)]
 
 
-def cosmos(x: float, y: float, size: float, rng: Random) -> list[Part]:
+def cosmos(x: float, y: float, size: float, rng: Random) -> list[FlowerPart]:
     turn = float(rng.uniform(0, 1))
     step = 2 * np.pi / 8
     back = [petal(x, y, turn + k * step, size, size * 0.62) for k in range(8)]
     shine = [petal(x, y, turn + k * step, size * 0.95, size * 0.3) for k in range(8)]
-    return [Part(back, 0.5), Part(shine, 0.9), Part([_ring(x, y, size * 0.2)], 0.6, heart=True)]
+    return [
+        FlowerPart(back, 0.5),
+        FlowerPart(shine, 0.9),
+        FlowerPart([_ring(x, y, size * 0.2)], 0.6, heart=True),
+    ]
 
 
 FLOWERS: dict[str, tuple[Flower, tuple[str, ...], str]] = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from safelight.generations.lifecycle import Kind
+from safelight.generations.lifecycle import MediaKind
 from safelight.generations.studio.aurora import NorthernLights
 from safelight.generations.studio.bloom import Meadow
 from safelight.generations.studio.catalogue import FRAMES_PER_SECOND, Commission
@@ -36,7 +36,7 @@ _DESCRIPTION, _SOFTWARE = 0x010E, 0x0131  # EXIF
 def render(commission: Commission) -> bytes:
     stage = Stage(commission.width, commission.height, read(commission.prompt), commission.seed)
     scene = SCENES[commission.model](stage)
-    if commission.kind is Kind.VIDEO:
+    if commission.kind is MediaKind.VIDEO:
         return _clip(commission, stage, scene)
     return _still(commission, _pixels(stage, scene, 0.0))
 

@@ -7,7 +7,7 @@ import base64
 from collections.abc import Iterable
 from typing import Final
 
-from safelight.objects.notifications.items import Body, Format, Item, Wrapped
+from safelight.objects.notifications.notice import Body, Format, NotificationItem, Wrapped
 from safelight.objects.notifications.reading import part
 
 
@@ -15,7 +15,7 @@ def _is_answer(body: Body) -> bool:
     return isinstance(part(body, "result").get("messages"), list)
 
 
-def _read_answer(body: Body) -> Iterable[Item]:
+def _read_answer(body: Body) -> Iterable[NotificationItem]:
     yield Wrapped(part(body, "result"))
 
 
@@ -23,7 +23,7 @@ def _is_batch(body: Body) -> bool:
     return isinstance(body.get("messages"), list)
 
 
-def _read_batch(body: Body) -> Iterable[Item]:
+def _read_batch(body: Body) -> Iterable[NotificationItem]:
     yield Wrapped(body["messages"])
 
 
@@ -31,7 +31,7 @@ def _is_message(body: Body) -> bool:
     return "body" in body
 
 
-def _read_message(body: Body) -> Iterable[Item]:
+def _read_message(body: Body) -> Iterable[NotificationItem]:
     inner = body["body"]
     yield Wrapped(_plain(inner) if isinstance(inner, str) else inner)
 

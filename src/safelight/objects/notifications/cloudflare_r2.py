@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from safelight.objects.events import Action
-from safelight.objects.notifications.items import Body, Format, Item
-from safelight.objects.notifications.notice import R2
-from safelight.objects.notifications.reading import Claims, judge, part
+from safelight.objects.notifications.notice import R2, Body, Format, NotificationItem
+from safelight.objects.notifications.reading import Claims, classify_claims, part
 
 _ACTIONS: Final = {
     "PutObject": Action.CREATED,
@@ -21,9 +20,9 @@ def _matches(body: Body) -> bool:
     return "action" in body and ("object" in body or "eventTime" in body)
 
 
-def _read(body: Body) -> Iterable[Item]:
+def _read(body: Body) -> Iterable[NotificationItem]:
     name, about = body["action"], part(body, "object")
-    yield judge(
+    yield classify_claims(
         Claims(
             raw=body,
             source=R2,

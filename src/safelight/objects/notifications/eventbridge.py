@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from safelight.objects.events import Action
-from safelight.objects.notifications.items import Body, Format, Ignored, Item
-from safelight.objects.notifications.notice import S3
-from safelight.objects.notifications.reading import Claims, judge, part
+from safelight.objects.notifications.notice import S3, Body, Format, Ignored, NotificationItem
+from safelight.objects.notifications.reading import Claims, classify_claims, part
 
 # Both kinds of deletion count: a delete marker hides the object as surely.
 _ACTIONS: Final = {"Object Created": Action.CREATED, "Object Deleted": Action.DELETED}
@@ -16,13 +15,13 @@ def _matches(body: Body) -> bool:
     return "detail-type" in body
 
 
-def _read(body: Body) -> Iterable[Item]:
+def _read(body: Body) -> Iterable[NotificationItem]:
     if body.get("source") != "aws.s3":
         yield Ignored("UNKNOWN_ACTION", "Only events of aws.s3 are about objects.", body)
         return
     name, detail = body["detail-type"], part(body, "detail")
     about = part(detail, "object")
-    yield judge(
+    yield classify_claims(
         Claims(
             raw=body,
             source=S3,

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from safelight.objects.notifications.items import Body, Format, Item, Wrapped
+from safelight.objects.notifications.notice import Body, Format, NotificationItem, Wrapped
 
 
 def _matches(body: Body) -> bool:
     return "EventName" in body and isinstance(body.get("Records"), list)
 
 
-def _read(body: Body) -> Iterable[Item]:
+def _read(body: Body) -> Iterable[NotificationItem]:
     records = body["Records"]
     if isinstance(records, list):
         yield Wrapped([_signed(record) for record in records])

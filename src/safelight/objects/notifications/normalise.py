@@ -7,19 +7,19 @@ Known gap: keys and times are checked for their form, not for whether they tell 
 
 import json
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, assert_never
 
-from safelight.objects.notifications.items import (
+from safelight.infra.storable import storable
+from safelight.objects.notifications.notice import (
     Body,
     Ignored,
-    Item,
     Normalised,
+    Notice,
+    NotificationItem,
     Rejected,
     Wrapped,
 )
-from safelight.objects.notifications.notice import Notice
 from safelight.objects.notifications.registry import FORMATS
-from safelight.objects.notifications.storable import storable
 
 DEEPEST: Final = 12
 MOST: Final = 10_000
@@ -41,7 +41,7 @@ def normalise(body: object) -> Normalised:
     return found
 
 
-def _opened(thing: object, depth: int) -> Iterable[Item]:
+def _opened(thing: object, depth: int) -> Iterable[NotificationItem]:
     if depth > DEEPEST:
         return [Rejected("TOO_DEEP", "Too many envelopes in envelopes.", thing)]
     if isinstance(thing, str):
@@ -53,14 +53,14 @@ def _opened(thing: object, depth: int) -> Iterable[Item]:
     return [_unknown(thing)]
 
 
-def _parsed(text: str) -> Item:
+def _parsed(text: str) -> NotificationItem:
     try:
         return Wrapped(json.loads(text))
     except (ValueError, RecursionError):
         return Rejected("UNREADABLE", "Text was sent where JSON belongs.", text)
 
 
-def _read(body: Body) -> Iterable[Item]:
+def _read(body: Body) -> Iterable[NotificationItem]:
     for known in FORMATS:
         if known.matches(body):
             return known.read(body)
@@ -71,7 +71,7 @@ def _unknown(thing: object) -> Rejected:
     return Rejected("UNKNOWN_SHAPE", "This is not a notification of a known store.", thing)
 
 
-def _sorted_out(items: Iterable[Item], found: Normalised) -> list[object]:
+def _sorted_out(items: Iterable[NotificationItem], found: Normalised) -> list[object]:
     """Files what is finished and returns what is still to be opened."""
     inside = []
     for item in items:
@@ -90,6 +90,8 @@ def _file(item: Notice | Ignored | Rejected, found: Normalised) -> None:
             found.ignored.append(Ignored(item.code, item.reason, _kept(item.raw)))
         case Rejected():
             found.rejected.append(Rejected(item.code, item.reason, _kept(item.raw)))
+        case never:
+            assert_never(never)
 
 
 def _kept(raw: object) -> object:

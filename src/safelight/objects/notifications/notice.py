@@ -1,8 +1,9 @@
-"""An event as a store's notification tells it; taken down, it becomes an `ObjectEvent`."""
+"""What reading a notification can find: first of all a notice, an event as a store tells it, which
+becomes an `ObjectEvent` when it is taken down."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from safelight.objects.events import Action
 
@@ -28,3 +29,48 @@ class Notice:
     size: int | None = None
     metadata: Mapping[str, str] | None = field(default=None, hash=False)
     bucket: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """Not for us, and rightly so. `raw` is fit for a JSON column and never None."""
+
+    code: str
+    reason: str
+    raw: object
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """Can never be processed: a dead letter at once. `raw` is as in `Ignored`."""
+
+    code: str
+    reason: str
+    raw: object
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """Something inside an envelope, still to be recognised; text is JSON to be parsed."""
+
+    body: object
+
+
+NotificationItem: TypeAlias = Notice | Ignored | Rejected | Wrapped
+Body: TypeAlias = Mapping[object, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One shape of notification. `read` takes only what `matches`, and neither ever raises."""
+
+    name: str
+    matches: Callable[[Body], bool]
+    read: Callable[[Body], Iterable[NotificationItem]]
+
+
+@dataclass(frozen=True, slots=True)
+class Normalised:
+    events: list[Notice] = field(default_factory=list)
+    ignored: list[Ignored] = field(default_factory=list)
+    rejected: list[Rejected] = field(default_factory=list)

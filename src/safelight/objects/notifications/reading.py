@@ -1,34 +1,46 @@
-"""The checks every format shares: from untrusted fields to a notice, or why there is none."""
+"""The checks every format shares: from untrusted fields to a notice, or why there is none.
+
+Known gap: a source that gives some times in whole seconds and others in milliseconds can have two
+events of one second the wrong way round.
+"""
 
 import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from safelight.infra.storable import canonical
 from safelight.objects.events import Action
 from safelight.objects.keys import (
+    METADATA_NAMES,
     InvalidKey,
     InvalidName,
     ReservedKey,
     from_metadata,
     split_key,
 )
-from safelight.objects.notifications.items import Body, Ignored, Rejected
-from safelight.objects.notifications.notice import Notice
-from safelight.objects.notifications.storable import canonical
-from safelight.objects.notifications.times import MalformedTime, event_time_ms
+from safelight.objects.notifications.notice import Body, Ignored, Notice, Rejected
 
-_NAMES: Final = {
-    name.lower(): name
-    for name in ("organizationId", "name", "idempotencyKey", "imageId", "width", "height")
-}
 _HEADER: Final = "x-amz-meta-"
 _LARGEST: Final = 2**63 - 1
 _DIGITS: Final = re.compile(r"[0-9]{1,19}")
 _SEQUENCER: Final = re.compile(r"[0-9A-Fa-f]{1,128}")
 _PRINTABLE: Final = re.compile(r"[!-~]{1,1024}")
 _NOTHING: Final[Body] = {}
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_10000: Final = 253402300800
+_END_OF_SECOND: Final = 999
+_TIME: Final = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})"
+    r"(?:\.([0-9]{1,9}))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
+)
+
+
+class MalformedTime(ValueError):
+    """The message tells a person what is wrong with the time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +60,7 @@ class Claims:
     metadata: object = None
 
 
-def judge(claims: Claims) -> Notice | Ignored | Rejected:
+def classify_claims(claims: Claims) -> Notice | Ignored | Rejected:
     """The action decides first: what is nothing to us may be as odd as it likes."""
     if not isinstance(claims.action_name, str):
         return Rejected("MALFORMED_ACTION", "The record does not say what happened.", claims.raw)
@@ -132,7 +144,7 @@ def _metadata(value: object) -> dict[str, str] | None:
 
 
 def _metadata_name(key: object) -> str | None:
-    return _NAMES.get(key.lower().removeprefix(_HEADER)) if isinstance(key, str) else None
+    return METADATA_NAMES.get(key.lower().removeprefix(_HEADER)) if isinstance(key, str) else None
 
 
 def _metadata_value(name: str, value: object) -> str | None:
@@ -146,3 +158,23 @@ def _decoded(value: str) -> str | None:
     except InvalidName:
         return None
     return name if name.isprintable() else None
+
+
+def event_time_ms(text: str) -> int:
+    """A time without a fraction counts as the end of its second."""
+    match = _TIME.fullmatch(text)
+    if not match:
+        raise MalformedTime("A time must look like 2026-01-05T09:07:03.120Z.")
+    day, clock, fraction, zone = match.groups()
+    milliseconds = _END_OF_SECOND if fraction is None else int(fraction.ljust(3, "0")[:3])
+    return _seconds(f"{day}T{clock}{zone.upper()}") * 1000 + milliseconds
+
+
+def _seconds(text: str) -> int:
+    try:
+        seconds = (datetime.fromisoformat(text) - _EPOCH) // timedelta(seconds=1)
+    except (ValueError, OverflowError):
+        raise MalformedTime("There is no such day or time of day.") from None
+    if not 0 <= seconds < _YEAR_10000:
+        raise MalformedTime("A time must lie between the years 1970 and 9999.")
+    return seconds

@@ -11,7 +11,7 @@ from safelight.objects.notifications import (
     sns,
     sqs,
 )
-from safelight.objects.notifications.items import Format
+from safelight.objects.notifications.notice import Format
 
 FORMATS: Final[tuple[Format, ...]] = (
     eventbridge.EVENT,

@@ -2,17 +2,13 @@
 
 from collections.abc import Sequence
 
-from safelight.infra.db import Connection, Database
-from safelight.objects.notifications.items import Rejected
-from safelight.objects.notifications.notice import Notice
+from safelight.infra.db import Connection, Database, read, write
+from safelight.objects.jobs import DELIVER, REJECTED
+from safelight.objects.notifications.notice import Notice, Rejected
 
 
-async def known_organizations(db: Database, ids: Sequence[str]) -> set[str]:
-    rows = await db.fetch("SELECT id FROM organizations WHERE id = ANY($1)", list(ids))
-    return {row["id"] for row in rows}
-
-
-async def receive(connection: Connection, notices: Sequence[Notice], now: int) -> None:
+@write
+async def add_events(connection: Connection, notices: Sequence[Notice], now: int) -> None:
     """An event row and its own delivery job for each, in the order they came."""
     await connection.executemany(
         """
@@ -21,7 +17,7 @@ async def receive(connection: Connection, notices: Sequence[Notice], now: int) -
                                        etag, size, metadata, received_at)
             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id
         )
-        SELECT job_enqueue('objects.deliver', $4,
+        SELECT job_enqueue($12, $4,
                            jsonb_build_object('eventId', id, 'name', $11::text))
         FROM event
         """,
@@ -38,13 +34,15 @@ async def receive(connection: Connection, notices: Sequence[Notice], now: int) -
                 None if notice.metadata is None else dict(notice.metadata),
                 now,
                 notice.key.partition("/")[2],
+                DELIVER.name,
             )
             for notice in notices
         ],
     )
 
 
-async def reject(connection: Connection, items: Sequence[Rejected], now: int) -> None:
+@write
+async def add_rejected(connection: Connection, items: Sequence[Rejected], now: int) -> None:
     """Each becomes a job whose only verdict is its dead letter."""
     await connection.executemany(
         """
@@ -52,12 +50,13 @@ async def reject(connection: Connection, items: Sequence[Rejected], now: int) ->
             INSERT INTO rejected_notices (code, reason, raw, received_at)
             VALUES ($1, $2, $3, $4) RETURNING id
         )
-        SELECT job_enqueue('objects.rejected', '', jsonb_build_object('noticeId', id)) FROM notice
+        SELECT job_enqueue($5, '', jsonb_build_object('noticeId', id)) FROM notice
         """,
-        [(item.code, item.reason, item.raw, now) for item in items],
+        [(item.code, item.reason, item.raw, now, REJECTED.name) for item in items],
     )
 
 
+@read
 async def rejected(db: Database, notice_id: int) -> Rejected | None:
     row = await db.fetchrow(
         "SELECT code, reason, raw FROM rejected_notices WHERE id = $1", notice_id

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 
 from safelight.accounts.guard import Guard
 from safelight.errors import InvalidJson, NotFound, Unauthenticated
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.objects.notifications.intake import Intake
 from safelight.settings import Settings
 

@@ -5,9 +5,16 @@ from typing import Final
 from urllib.parse import unquote_plus
 
 from safelight.objects.events import Action
-from safelight.objects.notifications.items import Body, Format, Ignored, Item, Wrapped
-from safelight.objects.notifications.notice import MINIO, S3
-from safelight.objects.notifications.reading import Claims, judge, part
+from safelight.objects.notifications.notice import (
+    MINIO,
+    S3,
+    Body,
+    Format,
+    Ignored,
+    NotificationItem,
+    Wrapped,
+)
+from safelight.objects.notifications.reading import Claims, classify_claims, part
 
 _FAMILIES: Final = {
     "ObjectCreated": Action.CREATED,
@@ -23,7 +30,7 @@ def _is_test(body: Body) -> bool:
     return body.get("Event") == "s3:TestEvent"
 
 
-def _read_test(body: Body) -> Iterable[Item]:
+def _read_test(body: Body) -> Iterable[NotificationItem]:
     yield Ignored("TEST_EVENT", "S3 tried out its notification configuration.", body)
 
 
@@ -32,10 +39,10 @@ def _is_record(body: Body) -> bool:
     return "s3" in body or (isinstance(source, str) and source.endswith(":s3"))
 
 
-def _read_record(body: Body) -> Iterable[Item]:
+def _read_record(body: Body) -> Iterable[NotificationItem]:
     name, s3 = body.get("eventName"), part(body, "s3")
     about = part(s3, "object")
-    yield judge(
+    yield classify_claims(
         Claims(
             raw=body,
             source=_source(body.get("eventSource")),
@@ -56,7 +63,7 @@ def _is_list(body: Body) -> bool:
     return isinstance(body.get("Records"), list)
 
 
-def _read_list(body: Body) -> Iterable[Item]:
+def _read_list(body: Body) -> Iterable[NotificationItem]:
     yield Wrapped(body["Records"])
 
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from typing import Final
 
-from safelight.objects.notifications.items import Body, Format, Item, Wrapped
+from safelight.objects.notifications.notice import Body, Format, NotificationItem, Wrapped
 
 
 def _is_answer(body: Body) -> bool:
     return isinstance(body.get("Messages"), list)
 
 
-def _read_answer(body: Body) -> Iterable[Item]:
+def _read_answer(body: Body) -> Iterable[NotificationItem]:
     yield Wrapped(body["Messages"])
 
 
@@ -18,7 +18,7 @@ def _is_message(body: Body) -> bool:
     return "Body" in body
 
 
-def _read_message(body: Body) -> Iterable[Item]:
+def _read_message(body: Body) -> Iterable[NotificationItem]:
     yield Wrapped(body["Body"])
 
 
@@ -26,7 +26,7 @@ def _is_record(body: Body) -> bool:
     return "body" in body and body.get("eventSource") == "aws:sqs"
 
 
-def _read_record(body: Body) -> Iterable[Item]:
+def _read_record(body: Body) -> Iterable[NotificationItem]:
     yield Wrapped(body["body"])
 
 

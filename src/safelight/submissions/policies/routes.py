@@ -6,26 +6,26 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
-from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import AsAdmin
 from safelight.classification.labels import label_of
 from safelight.errors import NotReady
-from safelight.http.paging import Cursors, PageRequest, page
-from safelight.http.registry import provided
+from safelight.http.frame import DatabaseDep, SettingsDep, provided
+from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
-from safelight.submissions import repo as submissions
-from safelight.submissions.end import UnknownSubmission
-from safelight.submissions.looks import Look
-from safelight.submissions.policies import repo
+from safelight.submissions import repo
+from safelight.submissions.endings import UnknownSubmission
+from safelight.submissions.fingerprints import Fingerprint
 from safelight.submissions.policies.policies import Policies
-from safelight.submissions.policies.policy import Own, Policy
-from safelight.submissions.policies.repo import Blocked
+from safelight.submissions.policies.policy import (
+    BlocklistEntry,
+    Policy,
+    PolicyOverrides,
+    combined,
+)
 
 router = APIRouter(tags=["submissions"], prefix="/api/organizations/{org}")
 
-Admin = Annotated[Access, allow(Role.ADMIN)]
-Db = Annotated[Database, provided(Database)]
 PoliciesDep = Annotated[Policies, provided(Policies)]
 Threshold = Annotated[float, Field(ge=0, le=1)]
 LabelText = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=100)]
@@ -64,66 +64,68 @@ class BlockBody(_Camel):
 
 
 @router.get("/submission-policy", summary="What this organization publishes")
-async def policy(access: Admin, db: Db, policies: PoliciesDep) -> dict[str, Any]:
-    own = await repo.own(db, access.organization)
-    return show_policy(await policies.of(access.organization), own)
+async def policy(access: AsAdmin, db: DatabaseDep, settings: SettingsDep) -> dict[str, Any]:
+    own = await repo.policy_overrides(db, access.organization)
+    return show_policy(combined(settings, own), own)
 
 
 @router.put("/submission-policy", summary="Change what this organization publishes")
-async def put_policy(body: PolicyBody, access: Admin, policies: PoliciesDep) -> dict[str, Any]:
+async def put_policy(body: PolicyBody, access: AsAdmin, policies: PoliciesDep) -> dict[str, Any]:
     labels = tuple(sorted({label_of(label) for label in body.blocked_labels}))
-    own = Own(body.safety_block, body.safety_review, labels)
+    own = PolicyOverrides(body.safety_block, body.safety_review, labels)
     changed = await policies.change(access.organization, own, access.caller.as_actor())
     return show_policy(changed, own)
 
 
 @router.get("/blocklist", summary="Pictures that are never published, newest first")
 async def blocklist(
-    access: Admin, db: Db, cursors: Annotated[Cursors, provided(Cursors)], wanted: PageRequest
+    access: AsAdmin, db: DatabaseDep, cursors: CursorsDep, wanted: PageRequest
 ) -> dict[str, Any]:
     limit, cursor = wanted
     purpose = f"blocklist:{access.organization}"
     before = cursors.read(purpose, cursor)
-    rows = await repo.page(
+    rows = await repo.blocklist(
         db, access.organization, (before[0], before[1]) if before else None, limit
     )
     return page(rows, limit, show, lambda row: cursors.make(purpose, [row.created_at, row.id]))
 
 
 @router.post("/blocklist", status_code=201, summary="Never publish this picture")
-async def block(body: BlockBody, access: Admin, db: Db, policies: PoliciesDep) -> dict[str, Any]:
+async def block(
+    body: BlockBody, access: AsAdmin, db: DatabaseDep, policies: PoliciesDep
+) -> dict[str, Any]:
     """A checksum rules out exactly those bytes, a fingerprint whatever looks alike, a submission
     both."""
     checksum = body.checksum
-    look = Look.parse(body.fingerprint) if body.fingerprint else None
+    fingerprint = Fingerprint.parse(body.fingerprint) if body.fingerprint else None
     if body.submission:
-        checksum, look = await _of_submission(db, access.organization, body.submission)
+        checksum, fingerprint = await _of_submission(db, access.organization, body.submission)
     entry = await policies.block(
-        access.organization, checksum, look, body.note, access.caller.as_actor()
+        access.organization, checksum, fingerprint, body.note, access.caller.as_actor()
     )
     return show(entry)
 
 
 @router.delete("/blocklist/{entry_id}", status_code=204, summary="Allow this picture again")
-async def unblock(entry_id: str, access: Admin, policies: PoliciesDep) -> Response:
+async def unblock(entry_id: str, access: AsAdmin, policies: PoliciesDep) -> Response:
     await policies.unblock(access.organization, entry_id, access.caller.as_actor())
     return Response(status_code=204)
 
 
 async def _of_submission(
     db: Database, organization: str, submission_id: str
-) -> tuple[str, Look | None]:
-    found = await submissions.find(db, submission_id)
+) -> tuple[str, Fingerprint | None]:
+    found = await repo.find(db, submission_id)
     if found is None or found.organization != organization:
         raise UnknownSubmission
     if found.run == 0:
         raise NotReady("This submission has not been examined yet; try again soon.")
     if found.dhash is None or found.phash is None:
         return found.checksum, None
-    return found.checksum, Look(found.dhash, found.phash)
+    return found.checksum, Fingerprint(found.dhash, found.phash)
 
 
-def show_policy(policy: Policy, own: Own) -> dict[str, Any]:
+def show_policy(policy: Policy, own: PolicyOverrides) -> dict[str, Any]:
     return {
         "safetyBlock": policy.safety_block,
         "safetyReview": policy.safety_review,
@@ -132,12 +134,12 @@ def show_policy(policy: Policy, own: Own) -> dict[str, Any]:
     }
 
 
-def show(entry: Blocked) -> dict[str, Any]:
+def show(entry: BlocklistEntry) -> dict[str, Any]:
     return {
         "id": entry.id,
         "note": entry.note,
         "checksum": entry.checksum,
-        "fingerprint": None if entry.look is None else str(entry.look),
+        "fingerprint": None if entry.fingerprint is None else str(entry.fingerprint),
         "createdBy": entry.created_by,
         "createdAt": iso(entry.created_at),
     }

@@ -1,35 +1,25 @@
-"""The rules, in the order they are asked; the first that blocks gives the reason."""
+"""The rules, in the order they are asked; the first that blocks gives the reason. One line each."""
 
 from typing import Final
 
+from safelight.submissions.findings import FileCase, PictureCase, Rule
 from safelight.submissions.lifecycle import RejectionCode
-from safelight.submissions.rules.rule import FileCase, PictureCase, Rule
-from safelight.submissions.rules.tier1 import (
-    blocklist,
-    bomb,
-    duplicate,
-    limits,
-    privacy,
-    real_type,
-    structure,
-    trailing_data,
-)
-from safelight.submissions.rules.tier2 import labels, safety, vision
+from safelight.submissions.rules import baggage, file_format, known, opinions, size
 
 TIER1: Final[tuple[Rule[FileCase], ...]] = (
-    real_type.RULE,
-    bomb.RULE,
-    limits.RULE,
-    structure.RULE,
-    trailing_data.RULE,
-    blocklist.RULE,
-    duplicate.RULE,
-    privacy.RULE,
+    file_format.REAL_TYPE,
+    size.BOMB,
+    size.LIMITS,
+    file_format.STRUCTURE,
+    baggage.TRAILING_DATA,
+    known.BLOCKLIST,
+    known.DUPLICATE,
+    baggage.PRIVACY,
 )
 TIER2: Final[tuple[Rule[PictureCase], ...]] = (
-    safety.RULE,
-    labels.RULE,
-    vision.RULE,
+    opinions.SAFETY,
+    opinions.LABELS,
+    opinions.VISION,
 )
 CODES: Final[dict[str, RejectionCode]] = {
     **{rule.name: rule.code for rule in TIER1},

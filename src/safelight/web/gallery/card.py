@@ -1,68 +1,36 @@
 """One image as the gallery shows it, and what the visitor asked to see. Pure."""
 
 from dataclasses import dataclass
-from enum import Enum
+from typing import TypeAlias
 from urllib.parse import quote, urlencode
 
-from safelight.ingest.lifecycle import Status
-from safelight.ingest.repo import Image
-from safelight.library.entry import RunState
-from safelight.library.repo import Filters, Upload
-from safelight.library.search import prefix_query, words
+from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.library.entry import (
+    ENTRY_STATUSES,
+    Entry,
+    EntryStatus,
+    LibraryFilter,
+    RunStatus,
+    prefix_query,
+    words,
+)
 
 _KIB = 1024
 
 
-class State(Enum):
-    """Where an image is on its way: the word people read, and the icon and tone beside it."""
+TROUBLED = frozenset({RunStatus.RUNNING, RunStatus.FAILED})  # an attempt has failed
+STATUS_WORDS = {status: status.word for status in ENTRY_STATUSES}
+# A card has less room than the list to choose from.
+_SHORT = {RunStatus.RUNNING: "Classifying"}
 
-    RECEIVED = ("Received", "inbox", "plain")
-    NOT_STORED = ("Not stored", "alert", "problem")
-    STORED = ("Stored", "archive", "plain")
-    CLASSIFYING = ("Classifying", "loop", "plain")
-    LABELLED = ("Labelled", "tag", "accent")
-    NO_LABEL = ("No label", "alert", "problem")
-
-    def __init__(self, word: str, icon: str, tone: str) -> None:
-        self.word = word
-        self.icon = icon
-        self.tone = tone
-
-    @property
-    def slug(self) -> str:
-        return self.name.lower().replace("_", "-")
-
-    @property
-    def moves(self) -> bool:
-        """Whether it will change by itself."""
-        return self in {State.RECEIVED, State.STORED, State.CLASSIFYING}
-
-
-_OF_STATUS = {
-    Status.UPLOADED: State.RECEIVED,
-    Status.INGESTED: State.RECEIVED,
-    Status.STORED: State.STORED,
-    Status.FAILED: State.NOT_STORED,
-}
-_OF_RUN = {
-    RunState.PENDING: State.STORED,
-    RunState.RUNNING: State.CLASSIFYING,
-    RunState.DONE: State.LABELLED,
-    RunState.FAILED: State.NO_LABEL,
-}
-STATUS_WORDS = {
-    RunState.PENDING: "Waiting for a label",
-    RunState.RUNNING: "Being classified",
-    RunState.DONE: "Labelled",
-    RunState.FAILED: "No label",
-}
+CardState: TypeAlias = ImageStatus | RunStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
     name: str
     at: int
-    state: State
+    state: CardState
     version: str | None  # of the content; None: there is nothing to show yet
     width: int | None
     height: int | None
@@ -70,6 +38,20 @@ class Card:
     label: str | None = None
     score: float | None = None
     trouble: str | None = None
+
+    @property
+    def word(self) -> str:
+        short = _SHORT.get(self.state) if isinstance(self.state, RunStatus) else None
+        return short or self.state.word
+
+    @property
+    def slug(self) -> str:
+        return self.word.lower().replace(" ", "-")
+
+    @property
+    def moves(self) -> bool:
+        """Whether it will change by itself. What is stored waits for its label."""
+        return self.state.under_way or self.state is ImageStatus.STORED
 
     @property
     def path(self) -> str:
@@ -90,28 +72,33 @@ class Card:
         return " · ".join(filter(None, (pixels, size)))
 
 
-def of_entry(entry: Upload, trouble: str | None = None) -> Card:
-    state = _OF_RUN[entry.classification_status]
+def of_entry(entry: Entry, trouble: str | None = None) -> Card:
+    status = entry.classification_status
     return Card(
         name=entry.name,
         at=entry.event_time,
-        state=state,
+        state=_shown(status),
         version=entry.idempotency_key,
         width=entry.width,
         height=entry.height,
         size_bytes=entry.size_bytes,
         label=entry.classification_label,
         score=entry.classification_score,
-        trouble=trouble if state in {State.CLASSIFYING, State.NO_LABEL} else None,
+        trouble=trouble if status in TROUBLED else None,
     )
+
+
+def _shown(status: EntryStatus) -> CardState:
+    """Until its run has begun to be work, an entry is an image that is stored."""
+    return ImageStatus.STORED if status is RunStatus.PENDING else status
 
 
 def of_image(image: Image, trouble: str | None = None) -> Card:
     return Card(
         name=image.name,
         at=image.created_at,
-        state=_OF_STATUS[image.status],
-        version=image.idempotency_key if image.status is Status.STORED else None,
+        state=image.status,
+        version=image.idempotency_key if image.status is ImageStatus.STORED else None,
         width=image.width,
         height=image.height,
         size_bytes=image.size_bytes,
@@ -120,12 +107,12 @@ def of_image(image: Image, trouble: str | None = None) -> Card:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class GalleryFilter:
     """The filters above the gallery."""
 
     q: str | None = None
     label: str | None = None
-    status: RunState | None = None
+    status: EntryStatus | None = None
 
     @property
     def any(self) -> bool:
@@ -136,8 +123,8 @@ class Wanted:
         """A search without a letter or digit finds nothing, since it says nothing."""
         return self.q is not None and prefix_query(self.q) is None
 
-    def as_filters(self) -> Filters:
-        return Filters(self.label, prefix_query(self.q) if self.q else None, self.status)
+    def as_filters(self) -> LibraryFilter:
+        return LibraryFilter(self.label, prefix_query(self.q) if self.q else None, self.status)
 
     def query(self, **more: str | None) -> str:
         """As an address's query, with its question mark."""
@@ -149,7 +136,7 @@ class Wanted:
         """The same judgement as the library's search, for one card at hand."""
         if self.label is not None and card.label != self.label:
             return False
-        if self.status is not None and card.state is not _OF_RUN[self.status]:
+        if self.status is not None and card.state is not _shown(self.status):
             return False
         have = words(card.name, card.label)
         asked = words(self.q)

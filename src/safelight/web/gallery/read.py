@@ -3,16 +3,15 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from safelight.classification import repo as classification_repo
 from safelight.http.paging import Cursors
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
-from safelight.ingest.lifecycle import Status
+from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
-from safelight.library.entry import RunState
-from safelight.library.repo import Upload
-from safelight.web.gallery import repo
-from safelight.web.gallery.card import Card, Wanted, of_entry, of_image
+from safelight.library.entry import Entry
+from safelight.web.gallery.card import TROUBLED, Card, GalleryFilter, of_entry, of_image
 
 PAGE_SIZE = 48
 _MOST_LABELS = 200
@@ -27,7 +26,9 @@ class Gallery:
     clock: Clock
     organization: str
 
-    async def page(self, wanted: Wanted, cursor: str | None) -> tuple[list[Card], str | None]:
+    async def page(
+        self, wanted: GalleryFilter, cursor: str | None
+    ) -> tuple[list[Card], str | None]:
         """Newest first, and the cursor of what follows. The first page has those on their way."""
         if wanted.is_wordless:
             return [], None
@@ -54,7 +55,7 @@ class Gallery:
         return _together(await self._of_entries(entries), waiting)
 
     async def labels(self, chosen: str | None) -> list[str]:
-        known = await repo.labels(self.db, self.organization, _MOST_LABELS)
+        known = await library_repo.labels(self.db, self.organization, _MOST_LABELS)
         return sorted({*known, chosen}) if chosen else known
 
     async def name_of(self, image_id: str | None) -> str | None:
@@ -62,21 +63,31 @@ class Gallery:
         image = await ingest_repo.find(self.db, image_id) if image_id else None
         return image.name if image and image.organization == self.organization else None
 
-    async def _of_entries(self, entries: list[Upload]) -> list[Card]:
-        troubled = {RunState.RUNNING, RunState.FAILED}
-        names = [entry.name for entry in entries if entry.classification_status in troubled]
-        words = await repo.troubles(self.db, self.organization, names) if names else {}
+    async def _of_entries(self, entries: list[Entry]) -> list[Card]:
+        markers = {
+            entry.name: entry.idempotency_key
+            for entry in entries
+            if entry.classification_status in TROUBLED
+        }
+        words = (
+            await classification_repo.troubles(self.db, self.organization, markers)
+            if markers
+            else {}
+        )
         return [of_entry(entry, words.get(entry.name)) for entry in entries]
 
     async def _on_their_way(self, names: list[str] | None) -> list[Card]:
         since = self.clock.now_ms() - _FAILURES_SHOWN_MS
-        images = await repo.on_their_way(
-            self.db, self.organization, names, failed_since=since, limit=_MOST_WAITING
+        images = await ingest_repo.on_their_way(
+            self.db, self.organization, names, failed_since=since, limit=5 * _MOST_WAITING
         )
-        return [of_image(image, await self._failure(image)) for image in images]
+        received = {image.name: image.created_at for image in images}
+        coming = await library_repo.still_to_come(self.db, self.organization, received)
+        shown = [image for image in images if image.name in coming][:_MOST_WAITING]
+        return [of_image(image, await self._failure(image)) for image in shown]
 
-    async def _failure(self, image: ingest_repo.Image) -> str | None:
-        if image.status is not Status.FAILED:
+    async def _failure(self, image: Image) -> str | None:
+        if image.status is not ImageStatus.FAILED:
             return None
         failure = await ingest_repo.failure(self.db, self.organization, image.id)
         return str(failure["message"]) if failure else None

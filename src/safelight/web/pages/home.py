@@ -9,11 +9,11 @@ from starlette.responses import Response
 
 from safelight.accounts import repo
 from safelight.accounts.access import Caller, Grant, Role
-from safelight.accounts.guard import Access, allow, signed_in
+from safelight.accounts.guard import AsAdmin, AsAnyone
 from safelight.accounts.passwords import LEAST_CHARACTERS
 from safelight.accounts.tokens import Tokens
 from safelight.errors import InvalidRequest, SafelightError
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.infra.db import Database
 from safelight.settings import Settings
 from safelight.web.rendering import Context, Pages, registry_of
@@ -51,14 +51,14 @@ class HomePage(Context):
 
 
 @router.get("/")
-async def home(request: Request, caller: Annotated[Caller, signed_in()]) -> Response:
+async def home(request: Request, caller: AsAnyone) -> Response:
     return await _render(request, caller)
 
 
 @router.post("/app/{org}/tokens")
 async def make_token(
     request: Request,
-    access: Annotated[Access, allow(Role.ADMIN)],
+    access: AsAdmin,
     tokens: Annotated[Tokens, provided(Tokens)],
     name: Annotated[str, Form()] = "",
     role: Annotated[str, Form()] = Role.MEMBER,

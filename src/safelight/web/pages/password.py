@@ -9,19 +9,16 @@ from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts import repo
 from safelight.accounts.access import Caller
-from safelight.accounts.guard import user_only
+from safelight.accounts.guard import AsUser
 from safelight.accounts.passwords import LEAST_CHARACTERS
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.errors import RateLimited, SafelightError
-from safelight.http.registry import provided
+from safelight.http.frame import DatabaseDep, SettingsDep, provided
 from safelight.infra.db import Database
-from safelight.settings import Settings
-from safelight.web.rendering import Context, Pages
+from safelight.web.rendering import Context, PagesDep
 from safelight.web.session_cookie import set_cookie
 
 router = APIRouter(include_in_schema=False)
-
-User = Annotated[Caller, user_only()]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,9 +34,9 @@ class PasswordPage(Context):
 @router.get("/account/password")
 async def password_page(
     request: Request,
-    caller: User,
-    pages: Annotated[Pages, provided(Pages)],
-    db: Annotated[Database, provided(Database)],
+    caller: AsUser,
+    pages: PagesDep,
+    db: DatabaseDep,
 ) -> Response:
     page = PasswordPage(username=caller.name, has_password=await has_password(db, caller))
     return pages.render(request, page)
@@ -48,11 +45,11 @@ async def password_page(
 @router.post("/account/password")
 async def change_password(
     request: Request,
-    caller: User,
-    pages: Annotated[Pages, provided(Pages)],
-    db: Annotated[Database, provided(Database)],
+    caller: AsUser,
+    pages: PagesDep,
+    db: DatabaseDep,
     flow: Annotated[SignIn, provided(SignIn)],
-    settings: Annotated[Settings, provided(Settings)],
+    settings: SettingsDep,
     password: Annotated[str, Form()] = "",
     current: Annotated[str | None, Form()] = None,
 ) -> Response:

@@ -3,29 +3,27 @@
 import json
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from safelight.accounts.access import Caller
-from safelight.accounts.guard import operator_only
+from safelight.accounts.guard import AsOperator
 from safelight.errors import SafelightError
+from safelight.http.frame import QueueDep
 from safelight.http.paging import Cursors
-from safelight.http.registry import provided
 from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue
-from safelight.submissions.failures import FailureClass
-from safelight.submissions.lifecycle import State
-from safelight.submissions.moments import to_ms
-from safelight.submissions.operator import stuck
-from safelight.submissions.tempo import Tempo
-from safelight.submissions.timeouts import timeouts
-from safelight.web.charts import Chart, Hour, Part, draw
-from safelight.web.publishing.words import STATES, Look, duration
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.submissions.lifecycle import SubmissionState
+from safelight.submissions.recovery.decide import Tempo
+from safelight.submissions.recovery.failures import FailureClass
+from safelight.submissions.recovery.records import to_ms
+from safelight.submissions.recovery.recover import StuckSubmission, stuck, timeouts
+from safelight.web.charts import BarPart, Chart, Hour, draw
+from safelight.web.publishing import duration
+from safelight.web.rendering import Context, Pages, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -41,13 +39,9 @@ CLASSES = {
 }
 PURPOSE = "queue-page"
 
-Operator = Annotated[Caller, operator_only()]
-Rendered = Annotated[Pages, provided(Pages)]
-QueueDep = Annotated[Queue, provided(Queue)]
-
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class KindRow:
     status: KindStatus
 
     @property
@@ -75,7 +69,7 @@ class Failures:
 @dataclass(frozen=True, slots=True)
 class Stuck:
     submission_id: str
-    look: Look
+    stage: SubmissionState
     stuck_for: str
     trouble: str
     attempt: int
@@ -95,7 +89,7 @@ class Letter:
 class QueuePage(Context):
     template: ClassVar[str] = "queue.html"
     title: str = "Queue"
-    kinds: list[Kind]
+    kinds: list[KindRow]
     throughput: Chart
     done: HourCount  # of all hours together
     failures: list[Failures]
@@ -115,7 +109,7 @@ class QueuePage(Context):
 
 @router.get("/admin/queue")
 async def queue_page(
-    request: Request, caller: Operator, pages: Rendered, cursor: str | None = None
+    request: Request, caller: AsOperator, pages: PagesDep, cursor: str | None = None
 ) -> Response:
     del caller
     return pages.render(request, await _page(request, cursor))
@@ -123,7 +117,7 @@ async def queue_page(
 
 @router.post("/admin/queue/dead-letters/{job_id}/redrive")
 async def redrive_by_form(
-    job_id: int, request: Request, caller: Operator, pages: Rendered, queue: QueueDep
+    job_id: int, request: Request, caller: AsOperator, pages: PagesDep, queue: QueueDep
 ) -> Response:
     verb = queue.dead_letters.redrive(job_id, actor=caller.as_actor())
     return await _done(request, pages, verb)
@@ -131,7 +125,7 @@ async def redrive_by_form(
 
 @router.post("/admin/queue/dead-letters/{job_id}/discard")
 async def discard_by_form(
-    job_id: int, request: Request, caller: Operator, pages: Rendered, queue: QueueDep
+    job_id: int, request: Request, caller: AsOperator, pages: PagesDep, queue: QueueDep
 ) -> Response:
     verb = queue.dead_letters.discard(job_id, actor=caller.as_actor())
     return await _done(request, pages, verb)
@@ -151,7 +145,7 @@ async def _page(request: Request, cursor: str | None, problem: str | None = None
     letters, more = await _letters(queue, registry.get(Cursors), cursor)
     hours = await queue.throughput()
     return QueuePage(
-        kinds=[Kind(row) for row in await queue.status()],
+        kinds=[KindRow(row) for row in await queue.status()],
         throughput=draw([_worked(row) for row in hours], TALL),
         done=_sum(hours),
         failures=_failures(await timeouts(queue.db, now), [row.hour for row in hours]),
@@ -179,7 +173,7 @@ async def _letters(
 
 def _worked(row: HourCount) -> Hour:
     counts = (("processed", row.processed), ("retried", row.retried), ("failed", row.failed))
-    return Hour(row.hour, tuple(Part(kind, count) for kind, count in counts))
+    return Hour(row.hour, tuple(BarPart(kind, count) for kind, count in counts))
 
 
 def _sum(rows: list[HourCount]) -> HourCount:
@@ -197,7 +191,7 @@ def _failures(told: dict[str, Any], hours: list[int]) -> list[Failures]:
     highest = max(counts.values(), default=0)
     shown = []
     for kind, word in CLASSES.items():
-        bars = [Hour(hour, (Part("timeouts", counts.get((hour, kind), 0)),)) for hour in hours]
+        bars = [Hour(hour, (BarPart("timeouts", counts.get((hour, kind), 0)),)) for hour in hours]
         total = told["totals"].get(kind, {"count": 0, "totalDurationMs": 0})
         shown.append(
             Failures(kind, word, total["count"], _average(total), draw(bars, LOW, highest))
@@ -209,13 +203,12 @@ def _average(total: dict[str, int]) -> str:
     return duration(total["totalDurationMs"] / 1000 / total["count"]) if total["count"] else ""
 
 
-def _stuck(row: dict[str, Any]) -> Stuck:
-    due, trouble = row["nextRetryAfter"], row["classification"]
+def _stuck(row: StuckSubmission) -> Stuck:
     return Stuck(
-        submission_id=row["submissionId"],
-        look=STATES[State(row["stage"])],
-        stuck_for=duration(row["stuckForMs"] / 1000),
-        trouble=CLASSES[FailureClass(trouble)] if trouble else "",
-        attempt=row["attempt"],
-        next_retry=None if due is None else to_ms(due),
+        submission_id=row.id,
+        stage=row.stage,
+        stuck_for=duration(row.stuck_for_ms / 1000),
+        trouble=CLASSES[row.classification] if row.classification else "",
+        attempt=row.attempt,
+        next_retry=row.next_retry_after,
     )

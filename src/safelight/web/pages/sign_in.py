@@ -9,22 +9,24 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
-from safelight.accounts.access import Caller
-from safelight.accounts.credentials import Credentials
-from safelight.accounts.guard import COOKIE, open_to_everyone, refuse_foreign_page, signed_in
+from safelight.accounts.guard import (
+    COOKIE,
+    AsAnyone,
+    Credentials,
+    open_to_everyone,
+    refuse_foreign_page,
+)
 from safelight.accounts.origin import local_path
 from safelight.accounts.show import show_caller
 from safelight.accounts.sign_in.flow import DeadLink, SignIn
 from safelight.errors import RateLimited, SafelightError, UnsupportedMediaType
-from safelight.http.registry import provided
+from safelight.http.frame import SettingsDep, provided
 from safelight.settings import Settings
-from safelight.web.rendering import Context, Pages
+from safelight.web.rendering import Context, PagesDep
 from safelight.web.session_cookie import clear_cookie, set_cookie
 
 router = APIRouter(tags=["sign in"])
 
-Config = Annotated[Settings, provided(Settings)]
-Rendered = Annotated[Pages, provided(Pages)]
 Flow = Annotated[SignIn, provided(SignIn)]
 Known = Annotated[Credentials, provided(Credentials)]
 
@@ -65,9 +67,9 @@ class SignInBody(BaseModel):
 @router.get("/login", dependencies=[open_to_everyone], include_in_schema=False)
 async def login_page(
     request: Request,
-    pages: Rendered,
+    pages: PagesDep,
     flow: Flow,
-    settings: Config,
+    settings: SettingsDep,
     credentials: Known,
     code: Annotated[str | None, Query()] = None,
     next_path: Annotated[str | None, Query(alias="next")] = None,
@@ -92,7 +94,7 @@ async def login_page(
     openapi_extra=_BODY,
 )
 async def login(
-    request: Request, pages: Rendered, flow: Flow, settings: Config, credentials: Known
+    request: Request, pages: PagesDep, flow: Flow, settings: SettingsDep, credentials: Known
 ) -> Response:
     refuse_foreign_page(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -117,9 +119,7 @@ async def login(
 
 
 @router.post("/logout", summary="Sign out")
-async def logout(
-    request: Request, caller: Annotated[Caller, signed_in()], flow: Flow, settings: Config
-) -> Response:
+async def logout(request: Request, caller: AsAnyone, flow: Flow, settings: SettingsDep) -> Response:
     cookie = request.cookies.get(COOKIE)
     if cookie and caller.kind == "user":
         await flow.out(cookie)

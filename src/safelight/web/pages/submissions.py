@@ -8,38 +8,30 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, SafelightError
+from safelight.http.frame import provided
 from safelight.http.paging import Cursors
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.library import repo as library
+from safelight.library.entry import LibraryFilter
 from safelight.submissions import repo
-from safelight.submissions.lifecycle import State
-from safelight.submissions.repo import Seen, Submission
-from safelight.submissions.show import progress_of
-from safelight.submissions.staleness import staleness
-from safelight.submissions.submit import Submit, Wanted
-from safelight.submissions.tempo import Tempo
-from safelight.web.publishing.words import STATES, Look
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.submissions.lifecycle import Submission, SubmissionState
+from safelight.submissions.recovery.decide import Tempo, staleness
+from safelight.submissions.submit import SubmissionRequest, Submit
+from safelight.web.rendering import Context, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
 
 PER_PAGE, SUGGESTED = 50, 50
 LONGEST_TITLE = 200
 
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Member = Annotated[Access, allow(Role.MEMBER)]
-Rendered = Annotated[Pages, provided(Pages)]
-
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SubmissionRow:
     submission: Submission
-    look: Look
     stale: bool
 
 
@@ -49,8 +41,8 @@ class SubmissionsPage(Context):
     title: str = "Submissions"
     organization: str
     may_submit: bool
-    wanted: State | None
-    rows: list[Row]
+    wanted: SubmissionState | None
+    rows: list[SubmissionRow]
     more: str | None  # cursor of the next page
     newest: bool
     after: int  # the newest seq of the feed before the rows were read
@@ -58,7 +50,7 @@ class SubmissionsPage(Context):
     source: str
     words: str = ""
     problem: str | None = None
-    states: ClassVar[dict[State, Look]] = STATES
+    states: ClassVar[tuple[SubmissionState, ...]] = tuple(SubmissionState)
     longest_title: ClassVar[int] = LONGEST_TITLE
 
     @property
@@ -77,16 +69,16 @@ class Typed:
 @router.get("/app/{org}/submissions")
 async def submissions_page(
     request: Request,
-    access: Viewer,
-    pages: Rendered,
+    access: AsViewer,
+    pages: PagesDep,
     state: Annotated[str, Query(max_length=30)] = "",
     upload: Annotated[str, Query(max_length=1024)] = "",
     cursor: str | None = None,
 ) -> Response:
     """`upload` fills in the form, for links from elsewhere."""
-    if state and state not in set(State):
+    if state and state not in set(SubmissionState):
         raise InvalidRequest("Choose one of the states in the list.")
-    wanted = State(state) if state else None
+    wanted = SubmissionState(state) if state else None
     shown = await _page(request, access, wanted, cursor, Typed(upload))
     return pages.render(request, shown)
 
@@ -94,8 +86,8 @@ async def submissions_page(
 @router.post("/app/{org}/submissions")
 async def submit_by_form(
     request: Request,
-    access: Member,
-    pages: Rendered,
+    access: AsMember,
+    pages: PagesDep,
     submissions: Annotated[Submit, provided(Submit)],
     upload: Annotated[str, Form()] = "",
     title: Annotated[str, Form()] = "",
@@ -109,7 +101,7 @@ async def submit_by_form(
     return RedirectResponse(f"/submit/{made.id}", 303)
 
 
-def _wanted(access: Access, typed: Typed) -> Wanted:
+def _wanted(access: Access, typed: Typed) -> SubmissionRequest:
     if not typed.source:
         raise InvalidRequest("Say which image: write its name, or choose one of the list.")
     if "\0" in typed.source + typed.title:
@@ -117,13 +109,15 @@ def _wanted(access: Access, typed: Typed) -> Wanted:
     if len(typed.title) > LONGEST_TITLE:
         raise InvalidRequest(f"A title has at most {LONGEST_TITLE} characters.")
     actor = access.caller.as_actor()
-    return Wanted(access.organization, "upload", typed.source, typed.title or None, actor)
+    return SubmissionRequest(
+        access.organization, "upload", typed.source, typed.title or None, actor
+    )
 
 
 async def _page(
     request: Request,
     access: Access,
-    wanted: State | None,
+    wanted: SubmissionState | None,
     cursor: str | None,
     typed: Typed,
     problem: str | None = None,
@@ -149,8 +143,8 @@ async def _page(
 
 
 async def _rows(
-    request: Request, organization: str, wanted: State | None, cursor: str | None
-) -> tuple[list[Row], str | None]:
+    request: Request, organization: str, wanted: SubmissionState | None, cursor: str | None
+) -> tuple[list[SubmissionRow], str | None]:
     """And the cursor of what follows."""
     registry = registry_of(request)
     cursors, tempo = registry.get(Cursors), registry.get(Tempo)
@@ -158,18 +152,16 @@ async def _rows(
     purpose = f"submissions-page:{organization}:{wanted}"
     before = cursors.read(purpose, cursor)
     place = (before[0], before[1]) if before else None
-    seen = await repo.page(registry.get(Database), organization, wanted, place, PER_PAGE, now)
-    rows = [_row(one, now, tempo) for one in seen[:PER_PAGE]]
-    last = rows[-1].submission if len(seen) > PER_PAGE else None
+    views = await repo.page(registry.get(Database), organization, wanted, place, PER_PAGE, now)
+    rows = [
+        SubmissionRow(view.submission, staleness(view.progress, now, tempo) is not None)
+        for view in views[:PER_PAGE]
+    ]
+    last = rows[-1].submission if len(views) > PER_PAGE else None
     return rows, cursors.make(purpose, [last.created_at, last.id]) if last else None
-
-
-def _row(seen: Seen, now: int, tempo: Tempo) -> Row:
-    stale = staleness(progress_of(seen), now, tempo) is not None
-    return Row(seen.submission, STATES[seen.submission.state], stale)
 
 
 async def _uploads(db: Database, organization: str) -> list[str]:
     """The newest names, for the form to suggest."""
-    found = await library.page(db, organization, library.Filters(), None, SUGGESTED)
+    found = await library.page(db, organization, LibraryFilter(), None, SUGGESTED)
     return [upload.name for upload in found[:SUGGESTED]]

@@ -2,7 +2,6 @@
 with them the same cards, rendered here, come and go by themselves."""
 
 import asyncio
-import json
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -11,33 +10,28 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound, SafelightError
+from safelight.http.frame import DatabaseDep, provided
 from safelight.http.paging import Cursors
-from safelight.http.registry import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest.accept import Ingest, OnConflict
-from safelight.ingest.routes import upload as receive
-from safelight.library.deletion import Deletion
-from safelight.library.entry import RunState
+from safelight.ingest.routes import receive
+from safelight.library.deletion import UploadDeletion
+from safelight.library.entry import EntryStatus, entry_status
 from safelight.library.repo import find, was_ever_seen
-from safelight.library.routes import delete as delete_upload
+from safelight.library.routes import request_deletion
 from safelight.settings import Settings
-from safelight.web.gallery.card import STATUS_WORDS, Card, Wanted
+from safelight.web.gallery.card import STATUS_WORDS, Card, GalleryFilter
 from safelight.web.gallery.read import Gallery
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.web.rendering import Context, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
 
 MOST_NAMES = 50
 _LOOKS, _BETWEEN_LOOKS = 20, 0.1
-
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Member = Annotated[Access, allow(Role.MEMBER)]
-Rendered = Annotated[Pages, provided(Pages)]
-Db = Annotated[Database, provided(Database)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +48,7 @@ class UploadPage(CardsFragment):
     template: ClassVar[str] = "upload.html"
     address: str
     accepted: tuple[str, ...]
-    wanted: Wanted
+    wanted: GalleryFilter
     labels: list[str]
     after: int  # the newest seq of the feed before the cards were read
     newest: bool  # the first page, where new images appear
@@ -62,7 +56,7 @@ class UploadPage(CardsFragment):
     received: str | None = None
     deleted: bool = False
     problem: str | None = None
-    statuses: ClassVar[dict[RunState, str]] = STATUS_WORDS
+    statuses: ClassVar[dict[EntryStatus, str]] = STATUS_WORDS
 
     @property
     def formats(self) -> str:
@@ -78,26 +72,27 @@ class DeletePage(Context):
     name: str
 
 
-def wanted_from(
+def filter_from(
     q: Annotated[str, Query(max_length=500)] = "",
     label: Annotated[str, Query(max_length=200)] = "",
     status: Annotated[str, Query(max_length=20)] = "",
-) -> Wanted:
+) -> GalleryFilter:
     """A form sends its empty fields too; they ask for nothing."""
-    if status and status not in set(RunState):
+    chosen = entry_status(status)
+    if status and chosen is None:
         raise InvalidRequest("Choose one of the states in the list.")
-    return Wanted(q.strip() or None, label or None, RunState(status) if status else None)
+    return GalleryFilter(q.strip() or None, label or None, chosen)
 
 
-Filters = Annotated[Wanted, Depends(wanted_from)]
+FilterDep = Annotated[GalleryFilter, Depends(filter_from)]
 
 
 @router.get("/app/{org}/upload")
 async def upload_page(
     request: Request,
-    access: Viewer,
-    pages: Rendered,
-    wanted: Filters,
+    access: AsViewer,
+    pages: PagesDep,
+    wanted: FilterDep,
     cursor: str | None = None,
     received: str | None = None,
     deleted: bool = False,
@@ -109,26 +104,25 @@ async def upload_page(
 @router.post("/app/{org}/upload")
 async def upload_by_form(
     request: Request,
-    access: Member,
-    pages: Rendered,
+    access: AsMember,
+    pages: PagesDep,
     ingest: Annotated[Ingest, provided(Ingest)],
 ) -> Response:
     """What POST /api/upload does, for a form: it comes back to the page."""
     try:
-        answer = await receive(request, access, ingest, on_conflict=OnConflict.RENAME)
+        image = await receive(request, access, ingest, on_conflict=OnConflict.RENAME)
     except SafelightError as error:
-        page = await _page(request, access, Wanted(), None, problem=error.message)
+        page = await _page(request, access, GalleryFilter(), None, problem=error.message)
         return pages.render(request, page, error.status)
-    image_id = json.loads(bytes(answer.body))["imageId"]
-    return RedirectResponse(f"/app/{access.organization}/upload?received={image_id}", 303)
+    return RedirectResponse(f"/app/{access.organization}/upload?received={image.id}", 303)
 
 
 @router.get("/app/{org}/upload/cards")
 async def cards(
     request: Request,
-    access: Viewer,
-    pages: Rendered,
-    wanted: Filters,
+    access: AsViewer,
+    pages: PagesDep,
+    wanted: FilterDep,
     name: Annotated[list[str], Query(max_length=MOST_NAMES)],
 ) -> Response:
     """Of these names as they are now, without the page; one that is gone is left out."""
@@ -143,7 +137,7 @@ async def cards(
 
 @router.get("/app/{org}/upload/delete")
 async def confirm_delete(
-    request: Request, access: Member, pages: Rendered, db: Db, name: str
+    request: Request, access: AsMember, pages: PagesDep, db: DatabaseDep, name: str
 ) -> Response:
     if not await was_ever_seen(db, access.organization, name):
         raise NotFound(f"There is no image called {name}.")
@@ -152,12 +146,12 @@ async def confirm_delete(
 
 @router.post("/app/{org}/upload/delete")
 async def delete_by_form(
-    access: Member,
-    db: Db,
-    deletion: Annotated[Deletion, provided(Deletion)],
+    access: AsMember,
+    db: DatabaseDep,
+    deletion: Annotated[UploadDeletion, provided(UploadDeletion)],
     name: Annotated[str, Form()] = "",
 ) -> Response:
-    await delete_upload(name, access, db, deletion)
+    await request_deletion(name, access, db, deletion)
     await _until_gone(db, access.organization, name)
     return RedirectResponse(f"/app/{access.organization}/upload?deleted=true", 303)
 
@@ -173,7 +167,7 @@ async def _until_gone(db: Database, organization: str, name: str) -> None:
 async def _page(
     request: Request,
     access: Access,
-    wanted: Wanted,
+    wanted: GalleryFilter,
     cursor: str | None,
     *,
     received: str | None = None,

@@ -9,39 +9,29 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Role
-from safelight.accounts.guard import Access, allow
+from safelight.accounts.guard import Access, AsApprover, AsViewer
 from safelight.approvals import repo
-from safelight.approvals.lifecycle import Status
-from safelight.approvals.repo import Approval
+from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals
 from safelight.errors import InvalidRequest, SafelightError
-from safelight.http.registry import provided
+from safelight.http.frame import provided
 from safelight.infra import activity
 from safelight.infra.db import Database
-from safelight.submissions.publish import SUBJECT
-from safelight.web.publishing.words import Look
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.infra.states import Phase
+from safelight.submissions.lifecycle import SUBJECT
+from safelight.web.rendering import Context, Pages, PagesDep, registry_of
 
 router = APIRouter(include_in_schema=False)
 
 PENDING, DECIDED = 50, 30
 LONGEST_REASON = 1000
-STATUSES = {
-    Status.PENDING: Look("Waiting", "person", "accent"),
-    Status.APPROVED: Look("Approved", "check", "good"),
-    Status.REJECTED: Look("Rejected", "cross", "problem"),
-}
 
-Viewer = Annotated[Access, allow(Role.VIEWER)]
-Approver = Annotated[Access, allow(Role.APPROVER)]
-Rendered = Annotated[Pages, provided(Pages)]
-Workflow = Annotated[Approvals, provided(Approvals)]
+ApprovalsDep = Annotated[Approvals, provided(Approvals)]
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class ApprovalItem:
     approval: Approval
-    look: Look
 
     @property
     def submission_id(self) -> str | None:
@@ -55,9 +45,9 @@ class WorkflowPage(Context):
     title: str = "Approvals"
     organization: str
     may_decide: bool
-    pending: list[Item]
+    pending: list[ApprovalItem]
     more_pending: bool
-    decided: list[Item]
+    decided: list[ApprovalItem]
     after: int  # the newest seq of the feed before the requests were read
     problem: str | None = None
     longest_reason: ClassVar[int] = LONGEST_REASON
@@ -68,13 +58,13 @@ class WorkflowPage(Context):
 
 
 @router.get("/app/{org}/workflow")
-async def workflow_page(request: Request, access: Viewer, pages: Rendered) -> Response:
+async def workflow_page(request: Request, access: AsViewer, pages: PagesDep) -> Response:
     return pages.render(request, await _page(request, access))
 
 
 @router.post("/app/{org}/workflow/{approval_id}/approve")
 async def approve_by_form(
-    approval_id: str, request: Request, access: Approver, pages: Rendered, workflow: Workflow
+    approval_id: str, request: Request, access: AsApprover, pages: PagesDep, workflow: ApprovalsDep
 ) -> Response:
     decision = workflow.approve_request(
         access.organization, approval_id, access.caller.as_actor(), None
@@ -86,9 +76,9 @@ async def approve_by_form(
 async def reject_by_form(
     approval_id: str,
     request: Request,
-    access: Approver,
-    pages: Rendered,
-    workflow: Workflow,
+    access: AsApprover,
+    pages: PagesDep,
+    workflow: ApprovalsDep,
     reason: Annotated[str, Form()] = "",
 ) -> Response:
     decision = _reject(workflow, access, approval_id, reason.strip())
@@ -119,7 +109,7 @@ async def _page(request: Request, access: Access, problem: str | None = None) ->
     db, organization = registry_of(request).get(Database), access.organization
     # Before the requests are read, so that whatever changes from here on is news to the page.
     _, newest = await activity.bounds(db, organization)
-    pending = await repo.page(db, organization, Status.PENDING, None, PENDING)
+    pending = await repo.page(db, organization, ApprovalStatus.PENDING, None, PENDING)
     return WorkflowPage(
         organization=organization,
         may_decide=access.caller.organizations[organization] >= Role.APPROVER,
@@ -133,11 +123,11 @@ async def _page(request: Request, access: Access, problem: str | None = None) ->
 
 async def _decided_of_late(db: Database, organization: str) -> list[Approval]:
     found: list[Approval] = []
-    for status in (Status.APPROVED, Status.REJECTED):
+    for status in ApprovalStatus.in_phase(Phase.OVER):
         found += await repo.page(db, organization, status, None, DECIDED)
     found.sort(key=lambda approval: approval.decided_at or 0, reverse=True)
     return found[:DECIDED]
 
 
-def _items(approvals: list[Approval]) -> list[Item]:
-    return [Item(approval, STATUSES[approval.status]) for approval in approvals]
+def _items(approvals: list[Approval]) -> list[ApprovalItem]:
+    return [ApprovalItem(approval) for approval in approvals]

@@ -1,0 +1,47 @@
+"""What the instance does for itself, and whether it can."""
+
+from dataclasses import dataclass
+
+from safelight.admin.jobs import UPKEEP
+from safelight.infra import activity, kv
+from safelight.infra.base import Base, Feature
+from safelight.infra.db import Database
+from safelight.infra.injected import Clock
+from safelight.infra.queue.handlers import upkeep
+from safelight.infra.queue.worker import Worker
+from safelight.library import repo as library
+
+_DAY_MS = 86_400_000
+FEED_DAYS = 30
+TOMBSTONE_DAYS = 30  # longer than any sender's queue keeps an event
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Whether this process can run jobs, for /readyz."""
+
+    worker: Worker | None  # none in a process that only answers HTTP
+
+    @property
+    def healthy(self) -> bool:
+        return self.worker is None or self.worker.healthy
+
+
+class Upkeep:
+    """What has had its time: values past their end, the old end of the feed, tombstones nothing can
+    be late for any more."""
+
+    def __init__(self, db: Database, clock: Clock) -> None:
+        self._db = db
+        self._clock = clock
+
+    async def run(self) -> None:
+        now = self._clock.now_ms()
+        while await kv.sweep(self._db, now=now):
+            pass
+        await activity.cut_feed(self._db, now - FEED_DAYS * _DAY_MS)
+        await library.purge_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
+
+
+def open_admin(base: Base) -> Feature:
+    return Feature(handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock).run),))

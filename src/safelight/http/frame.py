@@ -1,0 +1,214 @@
+"""The frame around every request: id, one log line, metrics, security headers, body limits, and an
+answer that reaches the client even when it comes before the body has ended; and how a route gets
+what wiring built, by type, so that a signature says what it needs.
+
+Many clients send their whole body before they read. Answering early and closing shows them a reset
+instead of the answer, so what is left of the body is read and discarded first, up to a limit in
+bytes and time; beyond that the connection is closed and a reset cannot be avoided.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar, cast
+
+import structlog
+from fastapi import Depends
+from starlette.requests import HTTPConnection
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from safelight.errors import FileTooLarge
+from safelight.infra.db import Database
+from safelight.infra.injected import Clock, Ids
+from safelight.infra.logs import redact_query
+from safelight.infra.metrics import Metrics
+from safelight.infra.queue.queue import Queue
+from safelight.settings import Settings
+
+T = TypeVar("T")
+
+DRAIN_BYTES = 64 * 1024 * 1024
+DRAIN_SECONDS = 10.0
+JSON_BODY_BYTES = 1024 * 1024
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_QUIET_ROUTES = frozenset({"/healthz", "/readyz", "/metrics", "/static/{version}/{path:path}"})
+
+SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+    (
+        b"content-security-policy",
+        (
+            b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+            b"media-src 'self'; font-src 'self'; connect-src 'self'; form-action 'self'; "
+            b"base-uri 'none'; frame-ancestors 'none'"
+        ),
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+
+
+class Registry:
+    def __init__(self, *things: object) -> None:
+        self._things: dict[type, object] = {}
+        for thing in things:
+            self.add(thing)
+
+    def add(self, thing: object, *, as_type: type | None = None) -> None:
+        self._things[as_type or type(thing)] = thing
+
+    def get(self, kind: type[T]) -> T:
+        try:
+            return cast("T", self._things[kind])
+        except KeyError:
+            raise LookupError(f"wiring.py provides no {kind.__name__}") from None
+
+
+def provided(kind: type) -> Any:
+    """`ingest: Annotated[Ingest, provided(Ingest)]` in a route's signature."""
+
+    async def find(connection: HTTPConnection) -> Any:
+        return connection.app.state.registry.get(kind)
+
+    return Depends(find)
+
+
+DatabaseDep = Annotated[Database, provided(Database)]
+QueueDep = Annotated[Queue, provided(Queue)]
+ClockDep = Annotated[Clock, provided(Clock)]
+SettingsDep = Annotated[Settings, provided(Settings)]
+
+
+class Frame:
+    def __init__(
+        self, app: ASGIApp, *, ids: Ids, metrics: Metrics, body_limits: Mapping[str, int | None]
+    ) -> None:
+        self._app = app
+        self._ids = ids
+        self._metrics = metrics
+        self._body_limits = body_limits  # per route; None: the route counts for itself
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(scope, receive, send, self._body_limits, self._ids)
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(requestId=exchange.request_id)
+        try:
+            await self._app(scope, exchange.receive, exchange.send)
+        except Exception as error:
+            # The error handler has answered already; an answer cut half-way has no other witness.
+            if exchange.status is None:
+                raise
+            if exchange.status < 500:  # noqa: PLR2004
+                structlog.get_logger().warning("answer broke off", error=repr(error))
+        finally:
+            self._account(scope, exchange)
+
+    def _account(self, scope: Scope, exchange: "_Exchange") -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        status = exchange.status or 499
+        seconds = time.monotonic() - exchange.started
+        self._metrics.requests.labels(scope["method"], route, status).inc()
+        self._metrics.request_seconds.labels(route).observe(seconds)
+        log = structlog.get_logger()
+        write = log.debug if route in _QUIET_ROUTES else log.info
+        write(
+            "request",
+            method=scope["method"],
+            path=scope["path"],
+            query=redact_query(scope["query_string"].decode("latin-1")) or None,
+            status=status,
+            durationMs=round(seconds * 1000, 1),
+            caller=scope.get("state", {}).get("caller_name"),
+        )
+
+
+class _Exchange:
+    """One request and its answer."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+        body_limits: Mapping[str, int | None],
+        ids: Ids,
+    ) -> None:
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._body_limits = body_limits
+        headers = dict(scope["headers"])
+        self._expects_continue = headers.get(b"expect", b"").lower() == b"100-continue"
+        self._declared = (
+            int(length) if (length := headers.get(b"content-length", b"0")).isdigit() else 0
+        )
+        self._has_body = self._declared > 0 or b"transfer-encoding" in headers
+        self._body_ended = not self._has_body
+        self._received = 0
+        self.status: int | None = None
+        self.started = time.monotonic()
+        given = headers.get(b"x-request-id", b"")
+        self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else ids.short("req")
+
+    async def receive(self) -> Message:
+        limit = self._limit()
+        if limit is not None and self._declared > limit:
+            raise FileTooLarge
+        message = await self._receive()
+        self._note(message)
+        if limit is not None and self._received > limit:
+            raise FileTooLarge
+        return message
+
+    def _limit(self) -> int | None:
+        """Nobody reads a body before the router has chosen, so the route is known."""
+        route: str = getattr(self._scope.get("route"), "path", None) or self._scope["path"]
+        return self._body_limits.get(route, JSON_BODY_BYTES)
+
+    def _note(self, message: Message) -> None:
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            self._body_ended = not message.get("more_body", False)
+        elif message["type"] == "http.disconnect":
+            self._body_ended = True
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            close = not self._body_ended
+            if close:
+                await self._drain()
+            message["headers"] = [
+                *message.get("headers", []),
+                *self._own_headers(message, close=close),
+            ]
+        await self._send(message)
+
+    def _own_headers(self, message: Message, *, close: bool) -> list[tuple[bytes, bytes]]:
+        present = {name.lower() for name, _ in message.get("headers", [])}
+        own = [(b"x-request-id", self.request_id.encode())]
+        own += [header for header in SECURITY_HEADERS if header[0] not in present]
+        if b"cache-control" not in present:
+            own.append((b"cache-control", b"no-store"))
+        if close:
+            own.append((b"connection", b"close"))
+        return own
+
+    async def _drain(self) -> None:
+        if self._expects_continue and self._received == 0:
+            return  # the client waits for our word before it sends anything
+        discarded = 0
+        try:
+            async with asyncio.timeout(DRAIN_SECONDS):
+                while not self._body_ended and discarded < DRAIN_BYTES:
+                    before = self._received
+                    self._note(await self._receive())
+                    discarded += self._received - before
+        except TimeoutError:
+            return

@@ -1,0 +1,77 @@
+"""Opens the store that SAFELIGHT_OBJECT_STORE_URL names (by its scheme, one line each), and what
+works on it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+
+from safelight.infra.base import Base, Feature
+from safelight.infra.queue.handlers import Handler, upkeep
+from safelight.infra.queue.jobs import JobKind, Nothing
+from safelight.objects.deliver import Deliver
+from safelight.objects.jobs import COLLECT, DELIVER, PURGE, RECONCILE, REJECTED, SCRUB, UPKEEP
+from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.notifications.intake import Intake
+from safelight.objects.reconcile import Reconcile
+from safelight.objects.store import ObjectStore
+from safelight.objects.upkeep import Collect, PurgeObjects, Scrub
+
+UpkeepTask = Callable[[], Awaitable[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedStore:
+    """A store, and what has to be done for it now and then."""
+
+    store: ObjectStore
+    upkeep: Mapping[JobKind[Nothing], UpkeepTask]
+    bucket: str | None = None
+    telling: bool = False  # the bucket's own notifications are the source of events
+
+
+def _local(base: Base) -> OpenedStore:
+    units = base.units
+    blobs = Blobs(base.settings.data_dir.absolute() / "blobs", base.ids)
+    upkeep: dict[JobKind[Nothing], UpkeepTask] = {
+        COLLECT: Collect(units, blobs).run,
+        SCRUB: Scrub(units, blobs, base.metrics).run,
+        PURGE: PurgeObjects(units, blobs.drafts).run,
+    }
+    return OpenedStore(LocalStore(base.db, blobs, base.clock, base.ids), upkeep)
+
+
+def _s3(base: Base) -> OpenedStore:
+    from safelight.objects.s3 import S3Store, parse_url
+
+    url = parse_url(base.settings.object_store_url)
+    spool = base.settings.data_dir.absolute() / "spool"
+    store = S3Store(base.db, url.open(), base.clock, base.ids, spool, telling=url.telling)
+    upkeep: dict[JobKind[Nothing], UpkeepTask] = {PURGE: PurgeObjects(base.units, spool).run}
+    if not url.telling:
+        upkeep[RECONCILE] = Reconcile(base.units, store).run
+    return OpenedStore(store, upkeep, url.bucket, url.telling)
+
+
+STORES: dict[str, Callable[[Base], OpenedStore]] = {"local": _local, "s3": _s3}
+
+
+def open_store(base: Base) -> OpenedStore:
+    scheme = base.settings.object_store_url.partition("://")[0]
+    return STORES[scheme](base)
+
+
+def open_objects(base: Base, opened: OpenedStore, deliver: Deliver) -> Feature:
+    """`deliver` comes from above: it knows who reacts to events."""
+    intake = Intake(base.units, opened.bucket)
+    return Feature(
+        services=(intake,),
+        handlers=(
+            Handler(DELIVER, deliver.handle),
+            Handler(REJECTED, intake.handle_rejected),
+            *(upkeep(kind, opened.upkeep.get(kind, _nothing)) for kind in UPKEEP),
+        ),
+        close=opened.store.close,
+    )
+
+
+async def _nothing() -> None:
+    """For upkeep that this store does not need."""

@@ -1,0 +1,192 @@
+"""What the built-in store needs now and then: collecting blobs, scrubbing them, and purging.
+
+Collecting removes blobs that nothing has referred to for the grace period, and files without a row.
+Condemn (committed), then under the shard's exclusive lock: raise its epoch (committed), unlink,
+delete the rows. Killed anywhere, the next run goes on; a put brings a condemned blob back to life.
+local.py says why the two cannot meet.
+
+Scrubbing reads every blob now and then and compares it with its name. It reports and never deletes:
+a damaged blob heals when the same bytes are put again.
+
+Purging forgets drafts of puts that died, and, for every store, old tombstones and told events.
+"""
+
+import asyncio
+from itertools import groupby
+from pathlib import Path
+
+import structlog
+from prometheus_client import Gauge
+
+from safelight.infra.activity import Unit, Units
+from safelight.infra.failpoints import hit
+from safelight.infra.history import Line
+from safelight.infra.metrics import Metrics
+from safelight.objects import repo
+from safelight.objects.local import BlobFile, Blobs
+from safelight.objects.store import Blob, DamagedObject
+
+DAY_MS = 86_400_000
+GRACE_MS = DAY_MS
+STRAY_MS = DAY_MS
+SCRUB_ROUND_MS = 7 * DAY_MS
+_CONDEMNED_AT_A_TIME = 1000
+_SHARDS = [f"{n:02x}" for n in range(256)]
+_SHARDS_A_RUN = 32
+_STRAYS = "strays"  # the names of the walks
+_SCRUB = "scrub"
+_SCRUBBED_AT_A_TIME = 10
+_DRAFT_MS = DAY_MS
+_REMEMBERED_MS = 30 * DAY_MS  # longer than any event is on its way
+
+
+class Collect:
+    def __init__(self, units: Units, blobs: Blobs, *, grace_ms: int = GRACE_MS) -> None:
+        self._units = units
+        self._db = units.db
+        self._clock = units.clock
+        self._blobs = blobs
+        self._grace_ms = grace_ms
+
+    async def run(self) -> int:
+        """Returns how many blobs it removed."""
+        await self._condemn()
+        await self._condemn_strays()
+        removed = sum([await self._remove(s) for s in await repo.condemned_shards(self._db)])
+        if removed:
+            structlog.get_logger().info("removed blobs nothing refers to", count=removed)
+        return removed
+
+    async def _condemn(self) -> None:
+        before = self._clock.now_ms() - self._grace_ms
+        condemned = _CONDEMNED_AT_A_TIME
+        while condemned == _CONDEMNED_AT_A_TIME:
+            condemned = await repo.condemn(self._db, before, _CONDEMNED_AT_A_TIME)
+
+    async def _remove(self, shard: str) -> int:
+        """Nothing, this time, if somebody is putting into the shard."""
+        hold = await asyncio.to_thread(self._blobs.alone, shard)
+        if hold is None:
+            return 0
+        try:
+            await repo.next_epoch(self._db, shard)
+            async with self._units.open("") as unit:
+                names = await repo.lock_condemned(unit.connection, shard)
+                await asyncio.to_thread(self._blobs.remove, names)
+                await repo.delete_blobs(unit.connection, names)
+            return len(names)
+        finally:
+            hold.release()
+
+    async def _condemn_strays(self) -> None:
+        """Looks through a part of the directory each time."""
+        position, _ = await repo.walk_of(self._db, _STRAYS) or ("", 0)
+        shards = [shard for shard in _SHARDS if shard > position][:_SHARDS_A_RUN]
+        for shard in shards:
+            found = await asyncio.to_thread(self._blobs.files, shard)
+            if strays := await self._strays(found):
+                await repo.condemn_strays(self._db, strays)
+        at_end = not shards or shards[-1] == _SHARDS[-1]
+        await repo.set_walk(self._db, _STRAYS, "" if at_end else shards[-1], 0)
+
+    async def _strays(self, found: list[BlobFile]) -> list[tuple[str, int]]:
+        """Old enough not to belong to a put that is still under way."""
+        before = self._clock.now_ms() - STRAY_MS
+        old = [file for file in found if file.changed_ms < before]
+        known = await repo.known(self._db, [file.sha256 for file in old])
+        return [(file.sha256, file.size) for file in old if file.sha256 not in known]
+
+
+class Scrub:
+    """A run stops after its time, the next goes on where it stopped, and a new round begins no more
+    often than once a week."""
+
+    def __init__(
+        self, units: Units, blobs: Blobs, metrics: Metrics, *, seconds: float = 30
+    ) -> None:
+        self._units = units
+        self._db = units.db
+        self._clock = units.clock
+        self._blobs = blobs
+        self._seconds = seconds
+        self._gauge = Gauge(
+            "safelight_blobs_damaged",
+            "Blobs whose file is missing or differs from its name.",
+            registry=metrics.registry,
+        )
+
+    async def run(self) -> int:
+        """Returns how many blobs it read."""
+        now = self._clock.now_ms()
+        position, begun = await repo.walk_of(self._db, _SCRUB) or ("", 0)
+        if not position:
+            if now - begun < SCRUB_ROUND_MS:
+                return 0
+            begun = now
+        until = self._clock.monotonic() + self._seconds
+        count = 0
+        over = False
+        while not over:
+            batch = await repo.blobs_after(self._db, position, _SCRUBBED_AT_A_TIME)
+            for blob in batch:
+                await self._look_at(blob)
+            count += len(batch)
+            position = batch[-1].sha256 if len(batch) == _SCRUBBED_AT_A_TIME else ""
+            await repo.set_walk(self._db, _SCRUB, position, begun)
+            over = not position or self._clock.monotonic() >= until
+        self._gauge.set(await repo.count_damaged(self._db))
+        return count
+
+    async def _look_at(self, blob: Blob) -> None:
+        whole = await asyncio.to_thread(self._blobs.is_whole, blob.sha256)
+        if whole != (blob.state == "live"):
+            for told in await self._recheck_locked(blob.sha256):
+                self._units.spread(told)
+
+    async def _recheck_locked(self, sha256: str) -> list[Unit]:
+        """Looks once more with the row locked: it may just have been put, or been removed. The end
+        is in the story of every upload whose bytes these are, so there is a unit for each of their
+        organizations, on one connection."""
+        async with self._units.open("") as unit:
+            blob = await repo.lock_blob(unit.connection, sha256)
+            whole = await asyncio.to_thread(self._blobs.is_whole, sha256)
+            if blob is None or whole == (blob.state == "live"):
+                return []
+            await repo.set_blob_state(unit.connection, sha256, "live" if whole else "damaged")
+            structlog.get_logger().error("blob.healed" if whole else "blob.damaged", sha256=sha256)
+            told = []
+            names = await repo.names_of(unit.connection, sha256)
+            for organization, group in groupby(names, key=lambda pair: pair[0]):
+                async with self._units.on(unit.connection, organization) as theirs:
+                    theirs.tell(*(_line(name, whole=whole) for _, name in group))
+                told.append(theirs)
+        return told
+
+
+def _line(name: str, *, whole: bool) -> Line:
+    if whole:
+        return Line(f"upload:{name}", "original_healed")
+    error = {"code": DamagedObject.code, "message": DamagedObject.default_message()}
+    return Line(f"upload:{name}", "original_damaged", {"error": error})
+
+
+class PurgeObjects:
+    def __init__(self, units: Units, drafts: Path) -> None:
+        self._units = units
+        self._drafts = drafts
+
+    async def run(self) -> None:
+        now = self._units.clock.now_ms()
+        await asyncio.to_thread(_discard, self._drafts, now - _DRAFT_MS)
+        await repo.purge_deleted(self._units.db, now - _REMEMBERED_MS)
+
+
+def _discard(drafts: Path, before_ms: int) -> None:
+    for path in drafts.iterdir():
+        try:
+            old = path.lstat().st_ctime_ns // 1_000_000 < before_ms
+        except FileNotFoundError:
+            continue  # its put has just ended
+        if old:
+            hit("objects.discard_old_draft")
+            path.unlink(missing_ok=True)

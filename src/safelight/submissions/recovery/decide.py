@@ -1,0 +1,164 @@
+"""When a submission takes too long: what its submitter is told, and what is done about it. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from safelight.infra.injected import iso
+from safelight.settings import Settings
+from safelight.submissions.jobs import whole_seconds
+from safelight.submissions.lifecycle import SubmissionState
+from safelight.submissions.recovery.failures import FailureClass
+from safelight.submissions.recovery.records import Budget, Inflight, Progress
+
+STAGES = {
+    SubmissionState.RECEIVED: "waiting for its first check",
+    SubmissionState.TIER1_SCANNING: "in the check of the file",
+    SubmissionState.TIER2_SCANNING: "in the check of its content",
+}
+_MINUTE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class Tempo:
+    """How long things may take before somebody does something about it."""
+
+    stale_after_ms: int
+    stuck_after_ms: int
+    interval_ms: int
+    backoff_ms: tuple[int, ...]
+    retries: int
+    limit_seconds: float
+
+    @classmethod
+    def of(cls, settings: Settings) -> "Tempo":
+        return cls(
+            stale_after_ms=_ms(settings.stale_after_seconds),
+            stuck_after_ms=_ms(settings.stuck_after_seconds),
+            interval_ms=1000 * whole_seconds(settings.recovery_interval_seconds),
+            backoff_ms=tuple(_ms(seconds) for seconds in settings.recovery_backoff_seconds),
+            retries=settings.recovery_retries,
+            limit_seconds=settings.scan_timeout_seconds,
+        )
+
+
+def next_tick(ms: int, every_ms: int) -> int:
+    """The first moment from `ms` on at which a schedule of that cadence runs."""
+    return -(-ms // every_ms) * every_ms
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)
+
+
+# What is done
+
+
+class Why(StrEnum):
+    """Why it is left alone."""
+
+    MOVED_ON = "moved on"
+    IN_LINE = "its job is queued, delayed or running"
+    AT_WORK = "somebody began less than the threshold ago"
+    TOO_SOON = "the next retry is not due yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    why: Why
+
+
+@dataclass(frozen=True, slots=True)
+class StartAgain:
+    """`incident`: what nobody has counted yet, if anything."""
+
+    budget: Budget
+    incident: FailureClass | None
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    incident: FailureClass | None
+
+
+def decide(progress: Progress, now: int, tempo: Tempo) -> Leave | StartAgain | GiveUp:
+    budget = progress.budget
+    if not progress.state.under_way or now - progress.since <= tempo.stuck_after_ms:
+        return Leave(Why.MOVED_ON)
+    if progress.waiting:
+        return Leave(Why.IN_LINE)
+    if _at_work(progress.inflight, now, tempo):
+        return Leave(Why.AT_WORK)
+    if now < (budget.next_retry_after or 0):
+        return Leave(Why.TOO_SOON)
+    if budget.count >= tempo.retries:
+        return GiveUp(_uncounted(progress.inflight))
+    return StartAgain(budget.spend(now, tempo.backoff_ms), _uncounted(progress.inflight))
+
+
+def _at_work(inflight: Inflight | None, now: int, tempo: Tempo) -> bool:
+    if inflight is None or not inflight.unfinished:
+        return False
+    return now - inflight.started_at < tempo.stuck_after_ms
+
+
+def _uncounted(inflight: Inflight | None) -> FailureClass | None:
+    """The consumer counts what it classifies; what ended without a word falls to recovery."""
+    if inflight is None:
+        return FailureClass.UNKNOWN
+    return FailureClass.SCAN_TIMEOUT if inflight.unfinished else None
+
+
+# What is told
+
+
+@dataclass(frozen=True, slots=True)
+class Staleness:
+    since: int
+    stage: SubmissionState
+    next_attempt: int | None
+    message: str
+
+    def to_json(self) -> dict[str, Any]:
+        due = self.next_attempt
+        return {
+            "stale": True,
+            "staleSince": iso(self.since),
+            "staleStage": self.stage,
+            "nextAttemptAt": None if due is None else iso(due),
+            "message": self.message,
+        }
+
+
+def staleness(progress: Progress, now: int, tempo: Tempo) -> Staleness | None:
+    """None while all is well, and again as soon as the stage moves on."""
+    if not progress.state.under_way or now - progress.since <= tempo.stale_after_ms:
+        return None
+    due = next_attempt(progress, now, tempo)
+    return Staleness(progress.since, progress.state, due, _message(progress, now, due))
+
+
+def next_attempt(progress: Progress, now: int, tempo: Tempo) -> int | None:
+    """When recovery will start it again. None: it is in line already, or no retry is left."""
+    if progress.waiting or progress.budget.count >= tempo.retries:
+        return None
+    earliest = max(
+        now, progress.since + tempo.stuck_after_ms + 1, progress.budget.next_retry_after or 0
+    )
+    return next_tick(earliest, tempo.interval_ms)
+
+
+def _message(progress: Progress, now: int, due: int | None) -> str:
+    minutes = (now - progress.since) // _MINUTE_MS
+    since = f"for {minutes} minutes" if minutes > 1 else "for longer than usual"
+    stage = STAGES.get(progress.state, "under way")
+    what = f"This submission has been {stage} {since}."
+    if due is not None:
+        return f"{what} It will be tried again automatically at {_clock(due)}."
+    if progress.waiting:
+        return f"{what} Work on it goes on; there is nothing you need to do."
+    return f"{what} No automatic attempt is left, so it will be closed soon."
+
+
+def _clock(ms: int) -> str:
+    return f"{iso(ms)[11:16]} UTC"
