@@ -63,49 +63,40 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.classification_apply(p_organization text, p_name text, p_marker text, p_run integer, p_label text, p_score double precision, p_model text, p_words text[], p_now bigint, p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb, OUT mine boolean, OUT taken boolean) RETURNS record
+CREATE FUNCTION public.classification_apply(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text, p_score double precision, p_model text, p_words text[], p_now bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
+DECLARE
+    taken boolean;
 BEGIN
-    mine := job_finish(p_job, p_claim);
-    taken := false;
-    IF NOT mine THEN
-        RETURN;
-    END IF;
     taken := library_label(p_organization, p_name, p_marker, p_run, p_label, p_score, p_model,
                            p_words, p_now);
     UPDATE classification_runs
     SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, finished_at = p_now, error = NULL
     WHERE organization = p_organization AND name = p_name
-      AND idempotency_key = p_marker AND run = p_run;
-    PERFORM activity_append(p_organization, p_now,
-                            CASE WHEN taken THEN p_lines ELSE p_dropped END);
+      AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
+    RETURN taken;
 END
 $$;
 
-CREATE FUNCTION public.classification_drop(p_organization text, p_name text, p_marker text, p_run integer, p_error jsonb, p_now bigint, p_job bigint, p_claim integer, p_lines jsonb) RETURNS boolean
+CREATE FUNCTION public.classification_drop(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_error jsonb, p_now bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    IF NOT job_finish(p_job, p_claim) THEN
-        RETURN false;
-    END IF;
     UPDATE classification_runs SET status = 'dropped', finished_at = p_now, error = p_error
     WHERE organization = p_organization AND name = p_name
-      AND idempotency_key = p_marker AND run = p_run AND status <> 'done';
-    PERFORM activity_append(p_organization, p_now, p_lines);
-    RETURN true;
+      AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
 END
 $$;
 
-CREATE FUNCTION public.classification_failed(p_organization text, p_name text, p_marker text, p_run integer, p_status text, p_attempt integer, p_error jsonb, p_finished_at bigint) RETURNS boolean
+CREATE FUNCTION public.classification_failed(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_status text, p_attempt integer, p_error jsonb, p_finished_at bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
 BEGIN
     UPDATE classification_runs
     SET status = p_status, attempt = p_attempt, error = p_error, finished_at = p_finished_at
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
-      AND run = p_run AND status IN ('pending', 'running', 'failed');
+      AND run = p_run AND status = ANY (p_from);
     RETURN library_note(p_organization, p_name, p_marker, p_run, p_status);
 END
 $$;
@@ -142,7 +133,7 @@ CREATE FUNCTION public.classification_status(p_organization text, p_name text, p
     SELECT status FROM classification_runs
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run
-      AND (status NOT IN ('pending', 'running') OR job_lives(
+      AND (NOT classification_under_way(status) OR job_lives(
                'classification.run', classification_key(p_organization, p_name, p_marker)))
 $$;
 
@@ -156,11 +147,15 @@ BEGIN
         'classification.run', classification_key(p_organization, p_name, p_marker), true);
     UPDATE classification_runs SET status = 'dropped', finished_at = p_now
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
-      AND status IN ('pending', 'running')
+      AND classification_under_way(status)
     RETURNING run INTO stopped;
     RETURN stopped;
 END
 $$;
+
+CREATE FUNCTION public.classification_under_way(p_status text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT p_status IN ('pending', 'running') $$;
 
 CREATE FUNCTION public.feed_lock(p_organization text) RETURNS void
     LANGUAGE sql
@@ -195,7 +190,7 @@ BEGIN
     UPDATE images SET status = 'FAILED', updated_at = p_now
     WHERE id = p_image AND status = ANY (p_from);
     IF NOT FOUND THEN
-        RETURN 'settled';
+        RETURN 'already_done';
     END IF;
     PERFORM activity_append(p_organization, p_now, p_lines);
     RETURN 'failed';
@@ -209,6 +204,12 @@ CREATE FUNCTION public.image_forbid(p_organization text, p_name text, p_now bigi
     SELECT id, organization, name, p_now FROM images
     WHERE organization = p_organization AND name = p_name AND status IN ('UPLOADED', 'INGESTED')
     ON CONFLICT (image_id) DO NOTHING
+$$;
+
+CREATE FUNCTION public.image_known(p_organization text, p_name text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT FROM images WHERE organization = p_organization AND name = p_name)
 $$;
 
 CREATE FUNCTION public.image_record(p_image jsonb, p_node text, p_lines jsonb) RETURNS void
@@ -246,7 +247,7 @@ BEGIN
     ELSIF NOT job_finish(p_job, p_claim) THEN
         outcome := 'lost';
     ELSIF image.id IS NULL OR image.status <> ALL (p_from) THEN
-        outcome := 'settled';
+        outcome := 'already_done';
     END IF;
     IF outcome IS NOT NULL THEN
         RETURN;
@@ -669,7 +670,7 @@ BEGIN
     SELECT idempotency_key INTO marker FROM uploads
     WHERE organization = p_organization AND name = p_name;
     IF FOUND THEN
-        -- The job before the row, as in classification_apply: the two cannot wait for each other.
+        -- The job before the row, as a run does it: the two cannot wait for each other.
         stopped := classification_stop(p_organization, p_name, marker, p_now);
         DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
     END IF;

@@ -7,13 +7,17 @@ import asyncpg
 import pytest
 
 from safelight.classification import repo
+from safelight.classification.jobs import RUN
 from safelight.classification.lifecycle import Result, RunTarget
 from safelight.infra.activity import Unit
 from safelight.infra.db import Database
+from safelight.infra.history import Line
+from safelight.infra.queue.jobs import Job, JobId
 from safelight.library.entry import ENTRY_STATUSES, MACHINE, RunStatus
 
 TARGET = RunTarget("org", "a.jpg", "m", 1)
-RESULT = Result("TABBY", 0.5, "model")
+RESULT = Result("TABBY", 0.5, "model", 2)
+LINE = Line("upload:a.jpg", "told")
 ERROR = {"code": "X", "message": "x"}
 START = "SELECT classification_start('org', 'a.jpg', 'm', 1)"
 STOP = "SELECT classification_stop('org', 'a.jpg', 'm', 2)"
@@ -43,11 +47,25 @@ async def with_entry(connection: Any, key: Key) -> None:
 async def done(unit: Unit) -> None:
     """The entry stands for the run, so that the result is wanted."""
     await with_entry(unit.connection, ("org", "a.jpg", "m", 1))
-    assert await repo.apply(unit, TARGET, RESULT)
+    assert await applied(unit)
 
 
 async def not_wanted(unit: Unit) -> None:
-    assert not await repo.apply(unit, TARGET, RESULT)
+    assert not await applied(unit)
+
+
+async def applied(unit: Unit) -> bool:
+    """The job of a run is ours, and its result is written."""
+    row = (
+        "INSERT INTO jobs (kind, organization, node, payload, priority, status, run_at, claim, "
+        "lease_until, owner) VALUES ('classification.run', 'org', '', '{}', 0, 'running', now(), 1, "
+        "now() + interval '1 hour', 'me') RETURNING id"
+    )
+    job_id = JobId(await unit.connection.fetchval(row))
+    job = Job(job_id, RUN, "org", {}, 1, 1)
+    mine, taken = await repo.apply(unit.connection, TARGET, RESULT, job, LINE, LINE)
+    assert mine
+    return taken
 
 
 async def dropped(unit: Unit) -> None:
@@ -137,7 +155,7 @@ async def test_a_result_or_a_failure_is_taken_only_by_the_entry_it_is_for(
         await with_entry(connection, other)
         unit = Unit(connection, "org", 2)
         assert not await repo.note_failure(unit, TARGET, 1, ERROR, final=False)
-        assert not await repo.apply(unit, TARGET, RESULT)
+        assert not await applied(unit)
         entry = await connection.fetchrow("SELECT * FROM uploads")
         assert entry is not None
         assert (entry["classification_status"], entry["classification_label"]) == ("pending", None)

@@ -136,6 +136,7 @@ async def test_the_connection_is_lost_during_commit(
         ingest = build(through, directory)
         if mode == "after":  # it did commit, so it did happen
             image = await ingest.accept(wanted, good())
+            assert await db.fetchval("SELECT name FROM images") == image.name
             assert left(directory) == [f"{image.id}.png"]
             assert await counts(db) == (1, 1, 2)
         else:

@@ -115,6 +115,7 @@ async def upkeep(api: Api) -> None:
 async def test_killed_at(point: str, api: Api, workers: Workers, vendor: Vendor) -> None:
     vendor.next(refusal(500, 1000))
     workers.start(SAFELIGHT_FAILPOINTS=f"{point}=exit")
+    await until(workers.all_ready, 50)
     travelling = asyncio.create_task(journey(api))
     helping = asyncio.create_task(replace_the_dead(api, workers))
     done, left = await asyncio.wait([travelling, helping], return_when=asyncio.FIRST_COMPLETED)

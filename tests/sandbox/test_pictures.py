@@ -12,7 +12,7 @@ from safelight.sandbox.data_end import end_of
 from safelight.sandbox.inspecting import inspect
 from safelight.sandbox.protocol import FaultKind, Inspection, Rendition
 from safelight.sandbox.rendering import render
-from safelight.submissions.fingerprints import NEAR, SAME, Closeness, Fingerprint
+from safelight.submissions.policies.policy import NEAR, SAME, Closeness, Fingerprint
 from submissions.pictures import (
     PHOTOS,
     animation,

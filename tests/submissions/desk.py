@@ -184,7 +184,7 @@ class Desk(World):
     async def take_over(self) -> None:
         """As the queue does with jobs whose leases have ended."""
         await self.db.execute("UPDATE jobs SET lease_until = now() WHERE status = 'running'")
-        await queue_repo.tend(self.db, [PROCESS], "here", [])
+        await queue_repo.tend(self.db, [kind.name for kind in KINDS], "here", [])
 
     async def due(self, kind: str) -> int:
         """Time passes for delayed jobs, whose clock is the database's; then runs them."""

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from objects.stores import Watch, make_bucket, s3_server
+from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.sandbox.sandbox import Sandbox
+from safelight.submissions.submit import SubmissionRequest, Submit
 from submissions.desk import ORG, Desk
 from submissions.pictures import opened, photo, plain
 
@@ -44,3 +46,19 @@ async def test_a_life_in_a_bucket(desk: Desk) -> None:
     assert await desk.due("submissions.release") == 2
     left = [found.key for found in await desk.store.list()]
     assert left == ["acme/flower.jpg"]
+
+
+@pytest.mark.parametrize("point", ["submissions.copy", "objects.put", "submissions.add"])
+async def test_a_copy_that_fails_is_no_submission(desk: Desk, point: str) -> None:
+    """With a bucket's client a process cannot be forked, so the step fails instead of everything."""
+    await desk.put("cat.jpg", photo())
+    wanted = SubmissionRequest(ORG, "upload", "cat.jpg", None, {"type": "user", "name": "ada"})
+    failpoints.arm(point, "raise@1")
+    with pytest.raises(failpoints.FailpointError):
+        await desk.registry.get(Submit).submit(wanted)
+    failpoints.disarm()
+    assert await desk.db.fetchval("SELECT count(*) FROM submissions") == 0
+    assert await desk.jobs() == []
+    made = await desk.registry.get(Submit).submit(wanted)
+    await desk.work()
+    assert (await desk.see(made.id))["state"] == "PUBLISHED"

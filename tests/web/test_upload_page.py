@@ -15,7 +15,7 @@ from harness import TOKEN, picture
 from inprocess import Application, application
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.tokens import Tokens
-from safelight.infra import activity
+from safelight.infra.activity import Units
 from safelight.infra.history import Line
 from safelight.testing.waiting import until
 
@@ -218,9 +218,9 @@ async def test_failures_are_told_in_words(app: Application) -> None:
         await app.db.execute("UPDATE images SET status = 'FAILED'")
         image_id = await app.db.fetchval("SELECT id FROM images")
         error = {"code": "STORAGE_ERROR", "message": "The file is <gone>."}
-        async with app.db.transaction() as connection:
-            lost = Line(f"image:{image_id}", "image_failed", {"to": "FAILED", "error": error})
-            await activity.append(connection, "default", 1, lost)
+        async with app.registry.get(Units).open("default") as unit:
+            told = {"to": "FAILED", "error": error}
+            unit.tell(Line(f"image:{image_id}", "image_failed", told))
         for name, status in (("bad.jpg", "failed"), ("slow.jpg", "running")):
             await insert(app, name, 1, run=1, classification_status=status)
             await app.db.execute(

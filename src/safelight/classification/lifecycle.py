@@ -31,3 +31,4 @@ class Result:
     label: str
     score: float
     model: str
+    at: int

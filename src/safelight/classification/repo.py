@@ -4,24 +4,42 @@ from typing import Any
 
 from safelight.classification.lifecycle import Result, RunTarget
 from safelight.infra.activity import Unit
-from safelight.infra.db import Database, read, write
+from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.history import Line, to_json
+from safelight.infra.queue.jobs import Job
 from safelight.library.entry import MACHINE, RunStatus, words
+
+_DONE_FROM = MACHINE.before(RunStatus.DONE)
 
 
 @write
-async def apply(unit: Unit, target: RunTarget, result: Result) -> bool:
-    """The guarded write; false when the entry has moved on, and the run was dropped instead."""
-    taken: bool = await unit.connection.fetchval(
-        "SELECT classification_apply($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+async def apply(
+    db: Database | Connection,
+    target: RunTarget,
+    result: Result,
+    job: Job[Any],
+    told: Line,
+    dropped: Line,
+) -> tuple[bool, bool]:
+    """A whole unit of work in one statement, since every image passes here: whether the job was
+    still ours, and whether the result was taken (`told`) or the entry has moved on (`dropped`)."""
+    row = await db.fetchrow(
+        "SELECT * FROM classification_apply"
+        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
         *_key(target),
-        MACHINE.before(RunStatus.DONE),
+        _DONE_FROM,
         result.label,
         result.score,
         result.model,
         words(target.name, result.label),
-        unit.now,
+        result.at,
+        job.id,
+        job.claim,
+        to_json([told]),
+        to_json([dropped]),
     )
-    return taken
+    assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
+    return row["mine"], row["taken"]
 
 
 @write

@@ -96,13 +96,12 @@ class Classification:
     async def _apply(
         self, job: Job[RunPayload], target: RunTarget, prediction: Prediction
     ) -> Verdict:
-        result = Result(prediction.label, prediction.score, _model_name(self._classifier))
-        async with self._units.open(target.organization) as unit:
-            await unit.hold(job)  # before the rows, as whoever stops a run does
-            taken = await repo.apply(unit, target, result)
-            unit.tell(_updated(target, result, unit.now) if taken else _dropped(target, _MOVED_ON))
-            unit.ends(job)
-        return Done(already=True)
+        now, model = self._units.clock.now_ms(), _model_name(self._classifier)
+        result = Result(prediction.label, prediction.score, model, now)
+        told, dropped = _updated(target, result), _dropped(target, _MOVED_ON)
+        mine, _ = await repo.apply(self._db, target, result, job, told, dropped)
+        self._units.announce(target.organization)
+        return job.ended(mine)
 
     async def _drop(self, job: Job[RunPayload], target: RunTarget, reason: str) -> Verdict:
         async with self._units.open(target.organization) as unit:
@@ -158,12 +157,12 @@ def _dropped(target: RunTarget, reason: str) -> Line:
     return Line(f"upload:{target.name}", "run_dropped", {**_facts(target), "reason": reason})
 
 
-def _updated(target: RunTarget, result: Result, now: int) -> Line:
+def _updated(target: RunTarget, result: Result) -> Line:
     data = {
         **_facts(target),
         "classificationLabel": result.label,
         "classificationScore": result.score,
-        "classifiedAt": iso(now),
+        "classifiedAt": iso(result.at),
         "classificationModel": result.model,
     }
     return Line(f"upload:{target.name}", "classification_updated", data)

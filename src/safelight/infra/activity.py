@@ -162,14 +162,6 @@ class Units:
 # Reading
 
 
-async def append(connection: Connection, organization: str, at: int, *entries: Line) -> int:
-    """Going: units of work write history."""
-    seq: int = await connection.fetchval(
-        "SELECT activity_append($1, $2, $3)", organization, at, to_json(list(entries))
-    )
-    return seq
-
-
 @read
 async def of_subject(
     db: Database, organization: str, subject: str, *, after: int, limit: int

@@ -26,6 +26,7 @@ from safelight.ingest.receive import Incoming, Received, Receiver, UploadLimits
 from safelight.objects.keys import clean_name, numbered
 
 _NAMES_AT_A_TIME = 50
+_ANSWER_LOST: tuple[type[Exception], ...] = (repo.ConnectionLost, *STATEMENT_LOST)
 _LOOK_AGAIN_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -114,10 +115,10 @@ class Ingest:
                     raise NameTaken(f"There is already an image called {image.name}.")
                 image = replace(image, name=name)
                 await self._write(unit.connection, image, upload, file_name)
-        except STATEMENT_LOST as error:
+        except _ANSWER_LOST as error:
             if backend is None:
                 raise DatabaseError from error
-            raise repo.ConnectionLost(backend) from error
+            await self._find_out_if_recorded(image.id, backend)
         return image
 
     async def _write(

@@ -89,7 +89,7 @@ async def receive(
 
 
 @router.get("/api/images/{image_id}", summary="One image's record")
-async def show_image(
+async def show(
     image_id: str,
     caller: ViewerById,
     db: DatabaseDep,

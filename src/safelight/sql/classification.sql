@@ -64,24 +64,31 @@ BEGIN
 END
 $$;
 
--- The guarded write of a result. Applies only where the entry still has the marker and run the
--- result was computed for; otherwise the run is dropped, and the answer is false. The states a run may
--- come from (`p_from`, here and below) are the machine's.
+-- The guarded write of a result, a whole unit of work in one statement: the end of its job, the
+-- label, the history. Applies only where the entry still has the marker and run the result was
+-- computed for; otherwise the run is dropped, and history tells of that (`p_dropped`) instead of a
+-- success. The states a run may come from (`p_from`, here and below) are the machine's.
 CREATE OR REPLACE FUNCTION classification_apply(
     p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text,
-    p_score double precision, p_model text, p_words text[], p_now bigint
-) RETURNS boolean
+    p_score double precision, p_model text, p_words text[], p_now bigint,
+    p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb,
+    OUT mine boolean, OUT taken boolean
+)
 LANGUAGE plpgsql AS $$
-DECLARE
-    taken boolean;
 BEGIN
+    taken := false;
+    mine := job_finish(p_job, p_claim);
+    IF NOT mine THEN
+        RETURN;
+    END IF;
     taken := library_label(p_organization, p_name, p_marker, p_run, p_label, p_score, p_model,
                            p_words, p_now);
     UPDATE classification_runs
     SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, finished_at = p_now, error = NULL
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
-    RETURN taken;
+    PERFORM activity_append(p_organization, p_now,
+                            CASE WHEN taken THEN p_lines ELSE p_dropped END);
 END
 $$;
 

@@ -11,9 +11,8 @@ from enum import StrEnum
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from safelight.sandbox.protocol import Bounds, Inspection, Rendition
-from safelight.submissions.fingerprints import Closeness, Fingerprint
 from safelight.submissions.lifecycle import Rejection, RejectionCode, Submission
-from safelight.submissions.policies.policy import Policy
+from safelight.submissions.policies.policy import Closeness, Fingerprint, Policy
 
 C = TypeVar("C")
 

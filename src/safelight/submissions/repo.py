@@ -8,10 +8,14 @@ from safelight.infra import kv
 from safelight.infra.db import Connection, Database, read, write
 from safelight.infra.injected import iso
 from safelight.infra.states import Phase, listed
-from safelight.submissions.fingerprints import Closeness, Fingerprint
 from safelight.submissions.jobs import PROCESS
 from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
-from safelight.submissions.policies.policy import BlocklistEntry, PolicyOverrides
+from safelight.submissions.policies.policy import (
+    BlocklistEntry,
+    Closeness,
+    Fingerprint,
+    PolicyOverrides,
+)
 from safelight.submissions.recovery.failures import FailureClass
 from safelight.submissions.recovery.records import (
     BUDGET,

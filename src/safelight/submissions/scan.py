@@ -21,13 +21,12 @@ from safelight.submissions.findings import (
     PictureModels,
     findings,
 )
-from safelight.submissions.fingerprints import NEAR, Closeness, Fingerprint
 from safelight.submissions.lifecycle import Submission, pinned_key
 from safelight.submissions.models.safety import SIDE, SafetyModel
 from safelight.submissions.models.vision import Vision
-from safelight.submissions.policies.policy import combined
-from safelight.submissions.rules.file_format import broken
+from safelight.submissions.policies.policy import NEAR, Closeness, Fingerprint, combined
 from safelight.submissions.rules.registry import TIER1, TIER2
+from safelight.submissions.rules.well_formed import broken
 
 
 @dataclass(frozen=True, slots=True)

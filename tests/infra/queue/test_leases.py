@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from infra.queue.crew import (
+    WORK,
     Number,
     Starts,
     a_queue,
@@ -181,3 +182,25 @@ async def test_renewing_does_not_wait_for_a_job_that_is_ending(database: Databas
         await asyncio.wait_for(renewal, 5)
     [row] = await rows(database)
     assert row["lease_until"] - row["created_at"] > timedelta(minutes=30)
+
+
+async def test_a_job_put_off_and_claimed_again_at_once_keeps_its_new_lease(
+    database: Database,
+) -> None:
+    """It keeps its id, so the end of the first time must not be taken for the end of the second."""
+    queue = a_queue(database)
+    ledger = Ledger(database, queue.dead_letters, {}, timedelta(hours=1))
+    await add_many(database, 1)
+    lease = timedelta(seconds=1)
+    for _ in range(2):
+        [row] = await queue_repo.claim(database, [("test.work", 1, "")], "here", "me", lease)
+        job = Job(JobId(row["id"]), WORK, "acme", row["payload"], row["claim"], row["attempts"])
+        ledger.hold(job)
+        if job.claim == 1:
+            first = job
+            async with database.transaction() as connection:
+                assert await queue_repo.put_off(connection, job, 0)
+    ledger.add(first, Done(already=True))
+    await ledger.renew()
+    late = "SELECT lease_until > now() + interval '1 minute' FROM jobs"
+    assert await database.fetchval(late)

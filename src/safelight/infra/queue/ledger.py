@@ -113,7 +113,7 @@ class Ledger:
         except Exception:
             log.exception("job.end_unwritten", jobs=[job.id for job in jobs])
             for job in jobs:
-                self._held.pop(job.id, None)
+                self._let_go(job)
 
     async def _bury(self, job: Job[Any], failure: Failure) -> None:
         buried = await self._dead_letters.bury(self._handlers[job.kind.name], job, failure)
@@ -123,7 +123,7 @@ class Ledger:
 
     def _put_back(self, job: Job[Any], again: PutBack, accepted: set[int]) -> None:
         if again.failure is None:
-            self._held.pop(job.id, None)
+            self._let_go(job)
             return
         log.warning(
             "job.retried", job=job.id, kind=job.kind.name, attempt=job.attempt,
@@ -137,10 +137,16 @@ class Ledger:
         else:
             self._refused(job)
 
+    def _let_go(self, job: Job[Any]) -> None:
+        """One that was put off keeps its id: it may be in our hands again already."""
+        held = self._held.get(job.id)
+        if held is not None and held.claim == job.claim:
+            del self._held[job.id]
+
     def _accepted(self, job: Job[Any], verdict: str) -> None:
-        self._held.pop(job.id, None)
+        self._let_go(job)
         self._counts[verdict] += 1
 
     def _refused(self, job: Job[Any]) -> None:
-        self._held.pop(job.id, None)
+        self._let_go(job)
         log.warning("job.lost", job=job.id, kind=job.kind.name, claim=job.claim)

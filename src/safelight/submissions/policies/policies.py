@@ -8,9 +8,9 @@ from safelight.infra.history import Line
 from safelight.infra.injected import Ids
 from safelight.settings import Settings
 from safelight.submissions import repo
-from safelight.submissions.fingerprints import Fingerprint
 from safelight.submissions.policies.policy import (
     BlocklistEntry,
+    Fingerprint,
     Policy,
     PolicyOverrides,
     check,

@@ -15,10 +15,10 @@ from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.submissions import repo
 from safelight.submissions.endings import UnknownSubmission
-from safelight.submissions.fingerprints import Fingerprint
 from safelight.submissions.policies.policies import Policies
 from safelight.submissions.policies.policy import (
     BlocklistEntry,
+    Fingerprint,
     Policy,
     PolicyOverrides,
     combined,

@@ -3,8 +3,8 @@
 from typing import Final
 
 from safelight.submissions.findings import FileCase, Finding, Rule, Severity
-from safelight.submissions.fingerprints import SAME
 from safelight.submissions.lifecycle import RejectionCode
+from safelight.submissions.policies.policy import SAME
 
 _BLOCKLIST_NAME: Final = "blocklist"
 

@@ -4,13 +4,13 @@ from typing import Final
 
 from safelight.submissions.findings import FileCase, PictureCase, Rule
 from safelight.submissions.lifecycle import RejectionCode
-from safelight.submissions.rules import baggage, file_format, known, opinions, size
+from safelight.submissions.rules import baggage, known, opinions, well_formed
 
 TIER1: Final[tuple[Rule[FileCase], ...]] = (
-    file_format.REAL_TYPE,
-    size.BOMB,
-    size.LIMITS,
-    file_format.STRUCTURE,
+    well_formed.REAL_TYPE,
+    well_formed.BOMB,
+    well_formed.LIMITS,
+    well_formed.STRUCTURE,
     baggage.TRAILING_DATA,
     known.BLOCKLIST,
     known.DUPLICATE,
