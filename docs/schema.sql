@@ -63,19 +63,23 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.classification_apply(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text, p_score double precision, p_model text, p_words text[], p_now bigint) RETURNS boolean
+CREATE FUNCTION public.classification_apply(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text, p_score double precision, p_model text, p_words text[], p_now bigint, p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb, OUT mine boolean, OUT taken boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
-DECLARE
-    taken boolean;
 BEGIN
+    taken := false;
+    mine := job_finish(p_job, p_claim);
+    IF NOT mine THEN
+        RETURN;
+    END IF;
     taken := library_label(p_organization, p_name, p_marker, p_run, p_label, p_score, p_model,
                            p_words, p_now);
     UPDATE classification_runs
     SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, finished_at = p_now, error = NULL
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
-    RETURN taken;
+    PERFORM activity_append(p_organization, p_now,
+                            CASE WHEN taken THEN p_lines ELSE p_dropped END);
 END
 $$;
 

@@ -25,6 +25,7 @@ from safelight.accounts.guard import (
     operator_only,
 )
 from safelight.settings import load
+from safelight.testing.waiting import until
 
 THING = "/things/1"  # belongs to acme
 
@@ -227,8 +228,7 @@ async def served(world: World) -> AsyncIterator[str]:
     config = uvicorn.Config(world.api, port=0, lifespan="off", log_level="error")
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
-    while not server.started:
-        await asyncio.sleep(0.01)
+    await until(lambda: server.started)
     host, port = server.servers[0].sockets[0].getsockname()[:2]
     yield f"{host}:{port}"
     server.should_exit = True

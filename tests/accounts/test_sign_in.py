@@ -12,6 +12,7 @@ from safelight.accounts.sign_in.flow import DeadLink, WrongPassword, make_link
 from safelight.errors import InvalidRequest, RateLimited
 from safelight.infra import failpoints
 from safelight.infra.failpoints import FailpointError
+from safelight.testing.waiting import until
 
 
 @pytest.fixture
@@ -293,6 +294,4 @@ async def test_revoking_ends_everything_even_if_the_name_comes_back(world: World
 
 async def waiting_for_a_lock(world: World) -> None:
     query = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    async with asyncio.timeout(20):
-        while not await world.db.fetchval(query):
-            await asyncio.sleep(0.01)
+    await until(lambda: world.db.fetchval(query))

@@ -15,9 +15,10 @@ import pytest
 from emulators.replicate import Plan as Prediction
 from emulators.replicate import Replicate
 from emulators.runware import Plan, Runware
-from generations.world import Client, World, later_sweep, until, world
+from generations.world import Client, World, later_sweep, world
 from points import points_of
 from safelight.infra.failpoints import EXIT_CODE
+from safelight.testing.waiting import until
 
 pytestmark = pytest.mark.process
 IMAGES = {"model": "runware:100@1", "input": {"prompt": "p", "seed": 0}, "count": 2}

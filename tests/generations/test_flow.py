@@ -9,9 +9,10 @@ import pytest
 
 from emulators.media import png
 from emulators.runware import Plan, Runware
-from generations.world import Client, until, world
+from generations.world import Client, world
 from safelight.generations.jobs import work
 from safelight.infra.queue.jobs import Failure, Job, JobId
+from safelight.testing.waiting import until
 
 Here = dict[str, Any]
 

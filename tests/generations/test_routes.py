@@ -9,8 +9,9 @@ import httpx
 import pytest
 
 from emulators.runware import Plan, Runware
-from generations.world import Client, World, until, world
+from generations.world import Client, World, world
 from safelight.accounts.access import Role
+from safelight.testing.waiting import until
 
 FIELDS = [
     "id", "status", "provider", "kind", "model", "input", "tags", "count", "artifactCount",

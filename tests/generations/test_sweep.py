@@ -8,7 +8,7 @@ import pytest
 
 from emulators.media import png
 from emulators.runware import Plan, Runware
-from generations.world import World, until, world
+from generations.world import World, world
 from objects.stores import Bucket, Watch, make_bucket, s3_server
 from safelight.generations.lifecycle import key_of
 from safelight.generations.sweep import GenerationSweep
@@ -16,6 +16,7 @@ from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.files import joined
 from safelight.objects.store import Facts, ObjectStore
+from safelight.testing.waiting import until
 
 DAY_MS = 86_400_000
 SMALL = {"prompt": "p", "width": 64, "height": 64}

@@ -12,7 +12,8 @@ from emulators.media import MP4
 from emulators.replicate import Plan as Prediction
 from emulators.replicate import Replicate
 from emulators.runware import Plan, Runware
-from generations.world import Client, World, until, world
+from generations.world import Client, World, world
+from safelight.testing.waiting import until
 
 Here = dict[str, Any]
 ODD_BODIES: list[Any] = [

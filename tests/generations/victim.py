@@ -14,6 +14,7 @@ from generations.world import Client, World, later_sweep, once, world
 from safelight.generations.lifecycle import key_of
 from safelight.infra import failpoints
 from safelight.objects.store import Facts
+from safelight.testing.waiting import until
 
 
 async def live(order: dict[str, Any]) -> None:
@@ -34,8 +35,12 @@ async def act(order: dict[str, Any], made: World, client: Client) -> None:
     response = await client.http.post("/generations", json=wanted, headers=headers)
     generation = response.json()["id"]
     if order["then"] == "cancel":
-        while (await client.show(generation))["tasks"][0]["status"] != "submitted":
-            await asyncio.sleep(0.02)
+
+        async def submitted() -> bool:
+            task = (await client.show(generation))["tasks"][0]
+            return bool(task["status"] == "submitted")
+
+        await until(submitted)
         await client.http.post(f"/generations/{generation}/cancel")
     done = await client.over(generation)
     artifact = f"/artifacts/{done['tasks'][0]['artifactId']}"

@@ -1,10 +1,8 @@
 """Generations with everything they need and nothing else: a database, a store, a worker, a port."""
 
 import asyncio
-import inspect
 import itertools
 import socket
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -45,6 +43,7 @@ from safelight.infra.queue.worker import Worker
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import ObjectStore
 from safelight.settings import load
+from safelight.testing.waiting import until
 from safelight.web.pages.errors import render_error_page
 
 SECRET = "s" * 40
@@ -120,20 +119,6 @@ class Client:
     async def story(self, generation_id: str) -> list[str]:
         items = await self.items(f"/generations/{generation_id}/history")
         return [item["type"] for item in items]
-
-
-async def until(check: Callable[[], Any], seconds: float = TIMEOUT) -> Any:
-    """Waits until `check` (which may be async) gives something true, and returns it."""
-    end = time.monotonic() + seconds
-    while True:
-        answer = check()
-        if inspect.isawaitable(answer):
-            answer = await answer
-        if answer:
-            return answer
-        if time.monotonic() > end:
-            raise AssertionError(f"still {answer!r} after {seconds} s")
-        await asyncio.sleep(0.02)
 
 
 def later_sweep(made: World, days: float = 8) -> GenerationSweep:
@@ -218,8 +203,7 @@ async def _served(registry: Registry, port: int) -> AsyncIterator[str]:
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server._serve([listener]))
-        while not server.started:
-            await asyncio.sleep(0.005)
+        await until(lambda: server.started)
         try:
             yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         finally:

@@ -1,6 +1,5 @@
 """Images waiting for storage, and a worker's hands to bring them there one step at a time."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from safelight.objects.events import Action
 from safelight.objects.services import OpenedStore, open_objects
 from safelight.objects.store import NoSuchObject, ObjectStore
 from safelight.settings import load
+from safelight.testing.waiting import until
 
 ACTOR = {"type": "user", "name": "ada"}
 _times = count(1_700_000_000_000)
@@ -155,9 +155,11 @@ class Yard:
 
     async def idle(self) -> None:
         """Waits until no job is left."""
-        async with asyncio.timeout(30):
-            while await self.jobs_left():
-                await asyncio.sleep(0.02)
+
+        async def none_left() -> bool:
+            return not await self.jobs_left()
+
+        await until(none_left, 30)
 
     async def jobs_left(self) -> list[str]:
         rows = await self.db.fetch("SELECT kind FROM jobs ORDER BY id")

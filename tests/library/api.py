@@ -1,7 +1,5 @@
 """The library as a caller sees it."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -11,20 +9,13 @@ import httpx
 from harness import picture
 from inprocess import Application
 from safelight.infra.queue.queue import Queue
+from safelight.testing.waiting import until
 
 ORGANIZATION = "/api/organizations/default"
 LIBRARY = f"{ORGANIZATION}/uploads"
 EVENTS = "/api/events/objects"
 EVENTS_TOKEN = "e" * 20
 Json = dict[str, Any]
-
-
-async def until(check: Callable[[], Awaitable[Any]], seconds: float = 30) -> Any:
-    """Waits until `check` answers something true."""
-    async with asyncio.timeout(seconds):
-        while not (answer := await check()):
-            await asyncio.sleep(0.02)
-    return answer
 
 
 @dataclass

@@ -10,11 +10,12 @@ import pytest
 from emulators.workers_ai import Vendor, refusal, workers_ai
 from harness import eventually, picture, running
 from inprocess import application
-from library.api import EVENTS_TOKEN, LIBRARY, Api, created, until
+from library.api import EVENTS_TOKEN, LIBRARY, Api, created
 from library.processes import Workers
 from points import points_of
 from safelight.infra.failpoints import EXIT_CODE
 from safelight.infra.queue.queue import Queue
+from safelight.testing.waiting import until
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quiet")]
 LATER = "2039-01-01T00:00:00.000Z"

@@ -8,8 +8,9 @@ import pytest
 
 from harness import picture
 from inprocess import application
-from library.api import EVENTS, EVENTS_TOKEN, LIBRARY, ORGANIZATION, Api, deleted, until
+from library.api import EVENTS, EVENTS_TOKEN, LIBRARY, ORGANIZATION, Api, deleted
 from safelight.library.entry import ENTRY_STATUSES, RunStatus
+from safelight.testing.waiting import until
 
 PHOTOS = Path(__file__).parents[1] / "photos"
 

@@ -8,6 +8,7 @@ from library.moves import Moves
 from library.truth import check_step
 from safelight.infra.db import Database
 from safelight.infra.queue.jobs import Done
+from safelight.testing.waiting import until
 
 
 async def until_waiting(db: Database, count: int) -> None:
@@ -15,9 +16,11 @@ async def until_waiting(db: Database, count: int) -> None:
         "SELECT count(*) FROM pg_stat_activity "
         "WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    async with asyncio.timeout(20):
-        while await db.fetchval(waiting) < count:
-            await asyncio.sleep(0.01)
+
+    async def enough() -> bool:
+        return int(await db.fetchval(waiting)) >= count
+
+    await until(enough)
 
 
 async def test_a_delete_and_a_result_do_not_wait_for_each_other(

@@ -9,9 +9,10 @@ import pytest
 from emulators.workers_ai import refusal, workers_ai
 from harness import picture
 from inprocess import application
-from library.api import EVENTS_TOKEN, Api, created, deleted, until
+from library.api import EVENTS_TOKEN, Api, created, deleted
 from library.scripted import Scripted, label_of
 from safelight.infra import failpoints
+from safelight.testing.waiting import until
 
 pytestmark = pytest.mark.usefixtures("quiet")
 RED, BLUE = picture(colour="red"), picture(colour="blue")

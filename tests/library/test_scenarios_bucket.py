@@ -9,9 +9,10 @@ import pytest
 
 from harness import picture
 from inprocess import application
-from library.api import EVENTS_TOKEN, Api, Json, created, deleted, until
+from library.api import EVENTS_TOKEN, Api, Json, created, deleted
 from library.scripted import Scripted, label_of
 from objects.stores import Bucket, make_bucket, s3_server
+from safelight.testing.waiting import until
 
 pytestmark = pytest.mark.usefixtures("quiet")
 RED, BLUE = picture(colour="red"), picture(colour="blue")

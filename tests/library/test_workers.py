@@ -8,8 +8,9 @@ import pytest
 
 from harness import picture
 from inprocess import application
-from library.api import LIBRARY, Api, until
+from library.api import LIBRARY, Api
 from library.processes import Workers
+from safelight.testing.waiting import until
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("quiet")]
 IMAGES = 60

@@ -16,6 +16,7 @@ from safelight.infra.activity import Units
 from safelight.infra.history import Line
 from safelight.live import routes
 from safelight.live.routes import Hub
+from safelight.testing.waiting import until
 
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -134,9 +135,7 @@ async def test_a_client_too_slow_is_let_go(
         for _ in range(30):
             await receive(quick)
         room, _ = app.registry.get(Hub)._rooms["default"]
-        async with asyncio.timeout(20):
-            while room.visitors > 1:
-                await asyncio.sleep(0.05)
+        await until(lambda: room.visitors <= 1)
         slow.transport.resume_reading()
         with pytest.raises(websockets.ConnectionClosed) as closed:
             while True:

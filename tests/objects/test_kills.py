@@ -52,7 +52,6 @@ async def die(local: Local, url: str, what: str, point: str) -> None:
         await local.check()
         await local.store.delete("acme/other")
         await local.check()
-        await asyncio.sleep(0.05)
     assert process.returncode == EXIT_CODE
     await local.check()
 

@@ -137,11 +137,9 @@ async def test_the_same_bytes_with_another_marker_are_told(
 async def test_a_write_under_way_is_left_alone(
     store: S3Store, database: Database, clock: Watch
 ) -> None:
-    failpoints.arm("objects.bucket_put", "hang")
+    put = failpoints.arm("objects.bucket_put", "hang")
     writing = asyncio.create_task(store.put(KEY, stream(b"bytes"), facts("m1")))
-    while await tickets(database) == 0:
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(0.05)
+    await put.passed()
     assert await reconcile(store, database, clock) == 0
     assert await tickets(database) == 1
     writing.cancel()

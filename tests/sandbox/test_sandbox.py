@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from infra.queue.crew import until
 from safelight.sandbox.limits import SandboxLimits
 from safelight.sandbox.sandbox import Sandbox, SandboxDown, SandboxTimeout, TaskDied
+from safelight.testing.waiting import until
 
 MIB = 1024 * 1024
 LIMITS = SandboxLimits(

@@ -1,10 +1,9 @@
 """The gallery and upload page as a browser without scripts meets it."""
 
-import asyncio
 import html
 import random
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from safelight.accounts.access import Grant, Role
 from safelight.accounts.tokens import Tokens
 from safelight.infra.activity import Units
 from safelight.infra.history import Line
+from safelight.testing.waiting import until
 
 PAGE = "/app/default/upload"
 PHOTOS = Path(__file__).parents[1] / "photos"
@@ -53,13 +53,6 @@ async def post(
     client: httpx.AsyncClient, name: str, content: bytes | None = None
 ) -> httpx.Response:
     return await client.post(PAGE, files={"file": (name, content or picture())})
-
-
-async def until(check: Callable[[], Awaitable[Any]], seconds: float = 20) -> Any:
-    async with asyncio.timeout(seconds):
-        while not (answer := await check()):
-            await asyncio.sleep(0.05)
-    return answer
 
 
 async def labelled(client: httpx.AsyncClient, *names: str) -> str:
