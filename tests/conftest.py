@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -20,6 +21,7 @@ from safelight.infra.migrate import migrate
 from safelight.infra.postgres.server import EmbeddedPostgres
 
 _numbers = itertools.count(1)
+_MEMORY, _ROOM = Path("/dev/shm"), 4 * 1024**3
 # Speed, not durability, where the test itself does not crash the server.
 _FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
@@ -98,8 +100,10 @@ def with_database(url: str, name: str) -> str:
 
 @contextmanager
 def reachable_directory() -> Iterator[Path]:
-    """The ones pytest makes are 0700; an unprivileged PostgreSQL must be able to pass."""
-    with tempfile.TemporaryDirectory(prefix="safelight-") as name:
+    """The ones pytest makes are 0700; an unprivileged PostgreSQL must be able to pass. In memory where
+    there is room: cloning a database takes a tenth of the time there."""
+    roomy = _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM
+    with tempfile.TemporaryDirectory(prefix="safelight-", dir=_MEMORY if roomy else None) as name:
         Path(name).chmod(0o711)
         yield Path(name)
 
