@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from safelight.cli.serve import prepare
 from safelight.errors import ConfigurationError
 from safelight.settings import Settings, load
 
@@ -73,7 +74,6 @@ def test_defaults_work() -> None:
         ("SAFELIGHT_BOOTSTRAP_TOKEN", "slt_short", "32"),
         ("SAFELIGHT_BOOTSTRAP_TOKEN", "x" * 60, "slt_"),
         ("SAFELIGHT_ACCEPTED_TYPES", "image/tiff", "image/jpeg"),
-        ("SAFELIGHT_CLASSIFIER", "magic", "lite0"),
         ("SAFELIGHT_CLASSIFIER", "workers-ai", "SAFELIGHT_WORKERS_AI_URL"),
         ("SAFELIGHT_RECOVERY_BACKOFF_SECONDS", "5,-1", "positive"),
         ("SAFELIGHT_OUTGOING_ALLOW", "localhost", "host:port"),
@@ -89,6 +89,14 @@ def test_refusals_say_what_to_do(
     with pytest.raises(ConfigurationError, match="SAFELIGHT_") as refused:
         load()
     assert words in refused.value.message
+
+
+def test_a_classifier_nobody_knows_is_refused_before_anything_opens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SAFELIGHT_CLASSIFIER", "magic")
+    with pytest.raises(ConfigurationError, match="choose from lite0, onnx, workers-ai"):
+        prepare(load())
 
 
 def test_secrets_are_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:

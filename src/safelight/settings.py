@@ -89,8 +89,8 @@ class Settings(BaseSettings):
     )
 
     # Classification and renditions
-    classifier: Literal["lite0", "onnx", "workers-ai"] = Field(
-        "lite0", description="Which model labels images."
+    classifier: str = Field(
+        "lite0", description="Which model labels images: `lite0`, `onnx` or `workers-ai`."
     )
     classifier_threads: int | None = Field(
         None, ge=1, le=256, description="Images classified at once. Default: one per core."

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from safelight.classification import lite0, onnx, workers_ai
 from safelight.classification.base import Classifier
+from safelight.errors import ConfigurationError
 from safelight.infra.injected import Clock
 from safelight.settings import Settings
 
@@ -14,5 +15,16 @@ CLASSIFIERS: tuple[tuple[str, Callable[[Settings, Clock], Classifier]], ...] = (
 )
 
 
+def check(settings: Settings) -> None:
+    """Before anything is opened: a name that is no classifier's is refused."""
+    names = [name for name, _ in CLASSIFIERS]
+    if settings.classifier not in names:
+        raise ConfigurationError(
+            f"SAFELIGHT_CLASSIFIER: {settings.classifier!r} is no classifier; choose from "
+            f"{', '.join(names)}."
+        )
+
+
 def build(settings: Settings, clock: Clock) -> Classifier:
+    check(settings)
     return dict(CLASSIFIERS)[settings.classifier](settings, clock)

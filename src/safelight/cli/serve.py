@@ -15,6 +15,7 @@ import uvloop
 
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
+from safelight.classification.classifiers import check as check_classifier
 from safelight.errors import ConfigurationError
 from safelight.infra import failpoints, logs
 from safelight.infra.activity import Units
@@ -41,6 +42,7 @@ def serve(
 
 def prepare(settings: Settings) -> None:
     """What every long-running command does first."""
+    check_classifier(settings)
     logs.configure(settings.log_format, settings.log_level)
     failpoints.arm_all(settings.failpoints)
     signal.signal(signal.SIGTERM, _leave)  # as Ctrl-C: unwinds, so the database stops cleanly
