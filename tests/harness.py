@@ -109,6 +109,7 @@ def await_ready(server: Server, seconds: float = 40) -> Server:
     threading.Thread(target=read, daemon=True).start()
     url = ready.get(timeout=seconds)
     if url is None:
+        server.process.wait(20)
         raise AssertionError("the server ended early:\n" + "\n".join(server.lines))
     server.url = url
     return server

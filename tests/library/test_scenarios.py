@@ -81,7 +81,7 @@ async def test_a_result_that_comes_late_is_dropped(api: Api, model: Scripted) ->
     assert [message["idempotencyKey"] for message in told] == [new["idempotencyKey"]]
 
 
-@pytest.mark.parametrize("point", ["library.mark", "library.settle"])
+@pytest.mark.parametrize("point", ["library.mark", "unit.close"])
 async def test_a_start_that_fails_half_way_is_made_good(
     point: str, api: Api, model: Scripted
 ) -> None:

@@ -187,8 +187,7 @@ async def test_a_job_put_off_and_claimed_again_at_once_keeps_its_new_lease(
     database: Database,
 ) -> None:
     """It keeps its id, so the end of the first time must not be taken for the end of the second."""
-    queue = a_queue(database)
-    ledger = Ledger(database, queue, {})
+    ledger = Ledger(database, a_queue(database, lease=3600), {})
     await add_many(database, 1)
     lease = timedelta(seconds=1)
     for _ in range(2):

@@ -278,8 +278,7 @@ async def _handle(handler: Handler[Any], job: Job[Any]) -> Verdict:
 
 
 class Ledger:
-    """What a worker owes the database. An outcome stays here until it was taken or refused: a lost
-    connection only delays it."""
+    """What a worker owes the database. An outcome stays until it was taken or refused."""
 
     def __init__(self, db: Database, queue: Queue, handlers: Mapping[str, Handler[Any]]) -> None:
         self._db = db
