@@ -1,11 +1,11 @@
 """Counts what a person passes through to follow an image: our files and functions that run.
 
-Two journeys through the whole application, warmed up: `upload`, a JPEG from the socket to its label
-and the live message about it, and `submission`, that upload until it is PUBLISHED. A function below
-src/safelight counts once if it is entered or resumed in between, in whichever thread. The sandbox's
-children are other processes and do not count. What idles along (the worker's look once a second,
-its watchdog, a new connection in the pool) is entered when its turn comes, so each journey is made
-twice and what both times have in common is told; now and then a few idle ones are in both.
+Two journeys through the whole application, warmed up: `upload`, a JPEG from the socket to its
+label, and `submission`, that upload until it is PUBLISHED. With `--live` somebody listens, too. A
+function below src/safelight counts once if it is entered or resumed in between, in whichever thread.
+The sandbox's children are other processes and do not count. What idles along (the worker's look once
+a second, its watchdog, a new connection in the pool) is entered when its turn comes, so each journey
+is made twice and what both times have in common is told; now and then a few idle ones are in both.
 """
 
 import argparse
@@ -18,12 +18,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import redirect_stderr
+from contextlib import ExitStack, redirect_stderr
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+import asyncpg
 import httpx
 import uvicorn
 from websockets.sync.client import ClientConnection, connect
@@ -42,6 +43,7 @@ SOURCE = f"{ROOT / 'src/safelight'}/"
 PHOTOS = ROOT / "tests/photos"
 TOKEN = f"slt_{'j' * 40}"
 HEADERS = {"Authorization": f"Bearer {TOKEN}"}
+LOOK_SECONDS = 0.02
 SETTLE_SECONDS = 0.1  # after the message: the job's end is written, the worker looks again
 
 Function = tuple[str, str]  # file and qualified name
@@ -68,41 +70,57 @@ class Profiler:
 
 @dataclass
 class Traveller:
-    """The client, in a thread of its own. It asks for nothing: the open socket tells it."""
+    """The client, in a thread of its own. It asks the server for nothing: an open socket tells it,
+    or it looks into the database by itself."""
 
     http: httpx.Client
-    news: ClientConnection
+    database: str
+    news: ClientConnection | None
 
     def upload(self, photo: str) -> None:
         content = (PHOTOS / photo).read_bytes()
         self.http.post("/api/upload", files={"file": (photo, content)}).raise_for_status()
-        self._until(type="classification_updated", name=photo)
+        done = "SELECT FROM uploads WHERE name = $1 AND classification_status = 'done'"
+        self._until(done, photo, type="classification_updated", name=photo)
 
     def submission(self, photo: str) -> None:
         answer = self.http.post("/api/v1/submissions", json={"source": {"upload": photo}})
-        self._until(id=answer.raise_for_status().json()["id"], to="PUBLISHED")
+        made = answer.raise_for_status().json()["id"]
+        done = "SELECT FROM submissions WHERE id = $1 AND state = 'PUBLISHED'"
+        self._until(done, made, id=made, to="PUBLISHED")
 
-    def _until(self, **wanted: str) -> None:
-        while not wanted.items() <= json.loads(self.news.recv(timeout=60)).items():
+    def _until(self, statement: str, value: str, **wanted: str) -> None:
+        if self.news is None:
+            asyncio.run(self._look(statement, value))
+        while self.news and not wanted.items() <= json.loads(self.news.recv(timeout=60)).items():
             pass
         time.sleep(SETTLE_SECONDS)
 
+    async def _look(self, statement: str, value: str) -> None:
+        connection = await asyncpg.connect(self.database)
+        while await connection.fetchrow(statement, value) is None:
+            await asyncio.sleep(LOOK_SECONDS)
+        await connection.close()
 
-def travel(url: str, profiler: Profiler) -> dict[str, set[Function]]:
+
+def travel(
+    url: str, database: str, profiler: Profiler, *, listening: bool
+) -> dict[str, set[Function]]:
     live = f"{url.replace('http', 'ws', 1)}/api/organizations/{ORGANIZATION}/live"
     measured: dict[str, list[set[Function]]] = {"upload": [], "submission": []}
-    with (
-        httpx.Client(base_url=url, headers=HEADERS, timeout=60) as http,
-        connect(live, additional_headers=HEADERS) as news,
-    ):
-        traveller = Traveller(http, news)
+    with ExitStack() as stack:
+        http = stack.enter_context(httpx.Client(base_url=url, headers=HEADERS, timeout=60))
+        news = stack.enter_context(connect(live, additional_headers=HEADERS)) if listening else None
+        traveller = Traveller(http, database, news)
         for photo in ("cat.jpg", "daisy.jpg", "coffee.jpg"):
             for name, runs in measured.items():
                 runs.append(profiler.during(getattr(traveller, name), photo))
     return {name: set.intersection(*runs[1:]) for name, runs in measured.items()}  # one warms up
 
 
-async def serve(settings: Settings, database: str, profiler: Profiler) -> dict[str, set[Function]]:
+async def serve(
+    settings: Settings, database: str, profiler: Profiler, *, listening: bool
+) -> dict[str, set[Function]]:
     """As `safelight serve` does, for as long as the journeys take."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -113,7 +131,7 @@ async def serve(settings: Settings, database: str, profiler: Profiler) -> dict[s
             server = uvicorn.Server(uvicorn.Config(create_app(services), **options))
             serving = asyncio.create_task(server.serve([listener]))
             try:
-                return await asyncio.to_thread(travel, url, profiler)
+                return await asyncio.to_thread(travel, url, database, profiler, listening=listening)
             finally:
                 server.should_exit = True
                 await serving
@@ -124,6 +142,7 @@ def main() -> None:
     parser.add_argument("--files", action="store_true", help="list the files")
     parser.add_argument("--functions", action="store_true", help="list the functions")
     parser.add_argument("--inner", action="store_true", help="count comprehensions as functions")
+    parser.add_argument("--live", action="store_true", help="with somebody who listens")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="journeys-") as name:
         Path(name).chmod(0o711)  # an unprivileged PostgreSQL must be able to pass
@@ -131,7 +150,7 @@ def main() -> None:
         with (Path(name) / "log").open("w") as log, attached(settings.data_dir) as database:
             with redirect_stderr(log):
                 logs.configure("json", settings.log_level)
-            measured = asyncio.run(serve(settings, database, Profiler()))
+            measured = asyncio.run(serve(settings, database, Profiler(), listening=wanted.live))
     for journey, found in measured.items():
         plain = {each for each in found if not each[1].endswith(("comp>", "<genexpr>", "<module>"))}
         functions = found if wanted.inner else plain

@@ -174,7 +174,7 @@ def _registry(
     secret: str,
 ) -> Registry:
     hub = Hub(base.db, base.bus, MESSAGES)
-    stack.enter_context(hub.listening())
+    stack.callback(hub.close)
     registry = Registry(
         base.settings, base.db, base.metrics, base.bus, base.units, base.queue, hub, MESSAGES,
         Cursors(secret), Pages(Assets()),

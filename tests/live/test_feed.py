@@ -9,6 +9,7 @@ from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.history import Line
+from safelight.infra.queue.jobs import ACTIVITY
 from safelight.live.routes import Hub
 from safelight.wiring import MESSAGES
 
@@ -107,9 +108,9 @@ async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
                         break
         return seen
 
-    with hub.listening():
-        async with asyncio.timeout(30):
-            *everyone, _ = await asyncio.gather(*(watch() for _ in range(6)), publish())
+    async with asyncio.timeout(30):
+        *everyone, _ = await asyncio.gather(*(watch() for _ in range(6)), publish())
+    assert bus.listeners(ACTIVITY) == 0, "when the last one leaves, nobody listens"
     written = await activity.feed(database, "acme", after=0, limit=1000, types=None)
     assert len(written) == 300
     assert all(seen == [row.seq for row in written] for seen in everyone)

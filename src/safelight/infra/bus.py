@@ -76,6 +76,9 @@ class Bus:
         self._subscribers.setdefault(topic, {})[token] = (callback, resync)
         return lambda: self._subscribers[topic].pop(token, None) and None
 
+    def listeners(self, topic: str) -> int:
+        return len(self._subscribers.get(topic, {}))
+
     def announce(self, topic: str, detail: str) -> None:
         self._deliver(topic, detail)
         if time.monotonic() < self._company_until:

@@ -16,7 +16,7 @@ from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.ingest import repo
 from safelight.ingest.accept import Ingest, OnConflict, UploadRequest
-from safelight.ingest.contract import StreamError, answer
+from safelight.ingest.contract import ANSWER, StreamError
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.receive import check_declared_length
 from safelight.objects.keys import InvalidName, check_name
@@ -52,7 +52,8 @@ async def upload(
     x_content_sha256: Annotated[str | None, Header(description="Compared when sent.")] = None,
 ) -> Response:
     image = await receive(request, access, ingest, name, on_conflict, x_content_sha256)
-    return JSONResponse(answer(image), 201)
+    values = image.id, image.status, image.checksum, image.size_bytes, iso(image.created_at)
+    return JSONResponse(dict(zip(ANSWER, values, strict=True)), 201)
 
 
 async def receive(

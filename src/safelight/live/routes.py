@@ -9,8 +9,8 @@ itself every couple of seconds in case an announcement was lost.
 import asyncio
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from itertools import takewhile
 from typing import Annotated, Any
 
@@ -122,21 +122,19 @@ class Room:
 
 
 class Hub:
+    """Listens to the bus while anybody listens to it."""
+
     def __init__(self, db: Database, bus: Bus, messages: Messages) -> None:
         self._db = db
         self._messages = messages
         self._bus = bus
         self._rooms: dict[str, tuple[Room, asyncio.Task[None]]] = {}
+        self._unsubscribe: Callable[[], None] = _nothing
 
-    @contextmanager
-    def listening(self) -> Iterator[None]:
-        unsubscribe = self._bus.subscribe(ACTIVITY, self._on_news, resync=self._wake_all)
-        try:
-            yield
-        finally:
-            unsubscribe()
-            for _, task in self._rooms.values():
-                task.cancel()
+    def close(self) -> None:
+        self._unsubscribe()
+        for _, task in self._rooms.values():
+            task.cancel()
 
     def _on_news(self, organization: str) -> None:
         if organization in self._rooms:
@@ -148,6 +146,8 @@ class Hub:
 
     @asynccontextmanager
     async def room(self, organization: str, newest: int) -> AsyncIterator[Room]:
+        if not self._rooms:
+            self._unsubscribe = self._bus.subscribe(ACTIVITY, self._on_news, resync=self._wake_all)
         if organization not in self._rooms:
             room = Room(self._db, self._messages, organization, newest)
             self._rooms[organization] = (room, asyncio.create_task(room.run()))
@@ -160,6 +160,12 @@ class Hub:
             if room.visitors == 0:
                 task.cancel()
                 del self._rooms[organization]
+            if not self._rooms:
+                self._unsubscribe()
+
+
+def _nothing() -> None:
+    """There is no subscription to end."""
 
 
 def _text(message: dict[str, Any]) -> str:
