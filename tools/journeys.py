@@ -2,10 +2,11 @@
 
 Two journeys through the whole application, warmed up: `upload`, a JPEG from the socket to its
 label, and `submission`, that upload until it is PUBLISHED. With `--live` somebody listens, too. A
-function below src/safelight counts once if it is entered or resumed in between, in whichever thread.
-The sandbox's children are other processes and do not count. What idles along (the worker's look once
-a second, its watchdog, a new connection in the pool) is entered when its turn comes, so each journey
-is made twice and what both times have in common is told; now and then a few idle ones are in both.
+function below src/safelight counts once if it is entered or resumed in between, in whichever
+thread. The sandbox's children are other processes and do not count. What idles along (the
+worker's look once a second, its watchdog, a new connection in the pool) is entered when its turn
+comes, so each journey is made twice and what both times have in common is told; now and then a
+few idle ones are in both.
 """
 
 import argparse
