@@ -90,7 +90,7 @@ async def open_services(
     async with AsyncExitStack() as stack:
         directory = IngestDirectory(settings.ingest_path, RandomIds())
         stack.callback(directory.close)
-        base = await stack.enter_async_context(open_base(settings, database_url, directory.node))
+        base = await _open_base(stack, settings, database_url, directory.node)
         secret = await secret_key(base.db, settings, base.ids)
         features, store = _open_features(
             stack, base, directory, secret, address or _configured(settings)
@@ -102,27 +102,20 @@ async def open_services(
         yield registry
 
 
-@asynccontextmanager
-async def open_base(
-    settings: Settings,
-    database_url: str,
-    node: str,
-    *,
-    clock: Clock | None = None,
-    ids: Ids | None = None,
-) -> AsyncIterator[Base]:
-    """What any feature can be opened on. `node` names the directory whose files it can see."""
-    clock, ids = clock or SystemClock(), ids or RandomIds()
-    async with AsyncExitStack() as stack:
-        await migrate(database_url)
-        db = await Database.open(database_url, pool_size=settings.database_pool_size)
-        stack.push_async_callback(db.close)
-        process = ids.short("proc")
-        bus = Bus(db, process)
-        await bus.start()
-        stack.push_async_callback(bus.stop)
-        queue = Queue(db, bus, clock, owner=process, node=node, kinds=KINDS)
-        yield Base(settings, clock, ids, Metrics(), db, bus, queue, queue.units)
+async def _open_base(
+    stack: AsyncExitStack, settings: Settings, database_url: str, node: str
+) -> Base:
+    """`node` names the ingest directory, whose files only processes beside it can see."""
+    clock, ids = SystemClock(), RandomIds()
+    await migrate(database_url)
+    db = await Database.open(database_url, pool_size=settings.database_pool_size)
+    stack.push_async_callback(db.close)
+    process = ids.short("proc")
+    bus = Bus(db, process)
+    await bus.start()
+    stack.push_async_callback(bus.stop)
+    queue = Queue(db, bus, clock, owner=process, node=node, kinds=KINDS)
+    return Base(settings, clock, ids, Metrics(), db, bus, queue, queue.units)
 
 
 def _open_features(
