@@ -1,6 +1,6 @@
 """Statements that write only what is still theirs to write: each guard has its own short story."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,10 @@ from safelight.ingest import repo
 from safelight.ingest.lifecycle import Image, ImageStatus, OffloadOutcome
 from safelight.library import repo as library
 from safelight.objects import repo as objects
-from safelight.objects.store import Landed, Place
+from safelight.objects.store import Facts, Landed, Place
 
 LINE = Line("test", "told")
-LINES = {OffloadOutcome.STORED: LINE, OffloadOutcome.BEATEN: LINE}
+LINES: dict[str, Line] = {OffloadOutcome.STORED: LINE, OffloadOutcome.BEATEN: LINE}
 
 
 @pytest.fixture
@@ -74,17 +74,35 @@ async def test_a_name_is_known_by_its_own_images_alone(yard: Yard) -> None:
     assert not await library.was_ever_seen(yard.db, "else", "a.jpg")
 
 
+BLOB = 64 * "a"
+FACTS = Facts("image/jpeg")
+
+
+async def test_whatever_concerns_an_object_waits_for_its_lock(yard: Yard) -> None:
+    landed = Landed(Place.BUCKET, "etag", 1, BLOB)
+    await waits(yard, "object_lock('acme/a')", lambda c: objects.put(c, "acme/a", landed, FACTS, 1))
+    await waits(
+        yard, "object_lock('acme/a')", lambda c: objects.delete(c, "acme/a", Place.BUCKET, 1)
+    )
+    await waits(yard, "object_lock('acme/a')", lambda c: objects.share(c, "acme/a", "e", "p/1", 1))
+
+
 async def test_a_put_waits_for_whoever_removes_files_of_its_shard(yard: Yard) -> None:
-    async with yard.db.transaction() as removing, yard.db.transaction() as putting:
-        await removing.execute("SELECT shard_lock('aa')")
-        await putting.execute("SET LOCAL lock_timeout = '50ms'")
+    landed = Landed(Place.BLOB, BLOB, 1, BLOB, written=True)
+    await waits(yard, "shard_lock('aa')", lambda c: objects.put(c, "acme/a", landed, FACTS, 1))
+
+
+async def waits(yard: Yard, lock: str, write: Callable[[Any], Awaitable[object]]) -> None:
+    async with yard.db.connection() as holding, holding.transaction():
+        await holding.execute(f"SELECT {lock}")
         with pytest.raises(asyncpg.LockNotAvailableError):
-            await putting.execute("SELECT blob_take($1, 1, 0, true, NULL)", "aa" + 62 * "0")
-        await putting.execute("ROLLBACK; BEGIN")
+            async with yard.db.transaction() as waiting:
+                await waiting.execute("SET LOCAL lock_timeout = '50ms'")
+                await write(waiting)
 
 
 async def test_a_blob_is_condemned_once(yard: Yard) -> None:
     """Or whoever condemns until nothing is left to condemn never ends."""
     insert = "INSERT INTO blobs (sha256, size, released_at) VALUES ($1, 1, 1)"
-    await yard.db.execute(insert, 64 * "a")
+    await yard.db.execute(insert, BLOB)
     assert [await objects.condemn(yard.db, 9, 10) for _ in range(2)] == [1, 0]

@@ -34,9 +34,7 @@ BEGIN
         SELECT sha256 FROM blobs WHERE released_at < p_before AND state <> 'condemned'
         ORDER BY released_at LIMIT p_limit FOR UPDATE SKIP LOCKED
     ) AS locked;
-    UPDATE blobs SET released_at = NULL
-    WHERE sha256 = ANY (candidates)
-      AND EXISTS (SELECT FROM objects WHERE blob = sha256);
+    UPDATE blobs SET released_at = NULL WHERE sha256 = ANY (candidates);
     UPDATE blobs SET state = 'condemned'
     WHERE sha256 = ANY (candidates)
       AND NOT EXISTS (SELECT FROM objects WHERE blob = sha256);
@@ -82,7 +80,7 @@ DECLARE
 BEGIN
     PERFORM object_lock(p_key);
     SELECT * INTO before FROM objects WHERE key = p_key;
-    IF before.blob IS NOT NULL AND before.blob IS DISTINCT FROM p_blob THEN
+    IF before.blob IS NOT NULL THEN
         -- In the order of their names, so that two puts cannot wait for each other in a ring.
         PERFORM FROM blobs WHERE sha256 IN (before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
         PERFORM blob_release(before.blob, p_now);
