@@ -49,7 +49,7 @@ DECLARE
     condemned  integer;
 BEGIN
     SELECT array_agg(sha256) INTO candidates FROM (
-        SELECT sha256 FROM blobs WHERE released_at < p_before AND state <> 'condemned'
+        SELECT sha256 FROM blobs WHERE released_at < p_before
         ORDER BY released_at LIMIT p_limit FOR UPDATE SKIP LOCKED
     ) AS locked;
     UPDATE blobs SET released_at = NULL WHERE sha256 = ANY (candidates);
