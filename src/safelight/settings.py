@@ -90,7 +90,7 @@ class Settings(BaseSettings):
 
     # Classification and renditions
     classifier: str = Field(
-        "lite0", description="Which model labels images: `lite0`, `onnx` or `workers-ai`."
+        "lite0", description="Which model labels images; docs/classifiers.md lists them."
     )
     classifier_threads: int | None = Field(
         None, ge=1, le=256, description="Images classified at once. Default: one per core."

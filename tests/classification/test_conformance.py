@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
@@ -13,8 +13,9 @@ from classification.images import encoded, four_colours, opened, photo, plain, p
 from classification.small_model import write
 from emulators.workers_ai import workers_ai
 from safelight.classification.base import Classifier, ModelError, Prediction, Undecodable
-from safelight.classification.classifiers import CLASSIFIERS, build
+from safelight.classification.classifiers import CLASSIFIERS, build, check
 from safelight.classification.declared import Declared
+from safelight.errors import ConfigurationError
 from safelight.settings import Settings, load
 
 NAMES = [name for name, _build in CLASSIFIERS]
@@ -40,8 +41,9 @@ async def classifier(settings: Settings) -> AsyncIterator[Classifier]:
     await made.close()
 
 
-def test_the_settings_offer_what_the_registry_holds() -> None:
-    assert list(get_args(Settings.model_fields["classifier"].annotation)) == NAMES
+def test_a_name_that_is_none_of_theirs_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigurationError, match=f"SAFELIGHT_CLASSIFIER.*{', '.join(NAMES)}"):
+        check(load({"classifier": "resnet"}))
 
 
 async def test_a_result_can_name_its_model(classifier: Classifier, settings: Settings) -> None:

@@ -36,7 +36,6 @@ def test_nothing_heavy_is_imported_before_it_is_needed(name: str) -> None:
     [
         ({"classifier": "onnx"}, "SAFELIGHT_ONNX_MODEL"),
         ({"classifier": "workers-ai"}, "SAFELIGHT_WORKERS_AI_URL"),
-        ({"classifier": "resnet"}, "SAFELIGHT_CLASSIFIER"),
         ({"classifier_threads": 0}, "SAFELIGHT_CLASSIFIER_THREADS"),
         ({"workers_ai_gateway_cache_seconds": 30}, "60 or more"),
         ({"workers_ai_timeout_seconds": 0}, "SAFELIGHT_WORKERS_AI_TIMEOUT_SECONDS"),
