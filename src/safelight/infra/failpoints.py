@@ -144,6 +144,7 @@ def _fire(name: str) -> Armed | None:
     if armed is None or not armed.due():
         return None
     if armed.action == "exit":
+        os.write(2, f"ended at {name}\n".encode())
         os._exit(EXIT_CODE)
     if armed.action == "enospc":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
