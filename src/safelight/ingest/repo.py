@@ -195,15 +195,16 @@ async def fail(db: Database, image: Image, line: Line, now: int, job: Job[Any]) 
 _ON_THEIR_WAY = """
 WITH waiting AS MATERIALIZED ({candidates}),
 candidate AS MATERIALIZED (
-    SELECT * FROM waiting ORDER BY created_at DESC, id DESC LIMIT $3
+    SELECT * FROM waiting ORDER BY coalesce(ordinal, 0) DESC, created_at DESC, id DESC LIMIT $3
 )
 SELECT * FROM candidate
 WHERE (status <> 'FAILED' OR created_at >= $2)
   AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = candidate.id)
   AND NOT EXISTS (SELECT FROM images AS newer
                   WHERE newer.organization = $1 AND newer.name = candidate.name
-                    AND (newer.created_at, newer.id) > (candidate.created_at, candidate.id))
-ORDER BY created_at DESC, id DESC
+                    AND (coalesce(newer.ordinal, 0), newer.created_at, newer.id)
+                      > (coalesce(candidate.ordinal, 0), candidate.created_at, candidate.id))
+ORDER BY coalesce(ordinal, 0) DESC, created_at DESC, id DESC
 """
 # By state: few images are in these however many there are.
 _ALL = _ON_THEIR_WAY.format(
