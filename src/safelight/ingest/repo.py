@@ -238,3 +238,8 @@ def _image(row: asyncpg.Record) -> Image:
     values["idempotency_key"] = str(values["idempotency_key"])
     values["status"] = ImageStatus(values["status"])
     return Image(**values)
+
+
+@read
+async def knows_any(db: Database) -> bool:
+    return bool(await db.fetchval("SELECT EXISTS (SELECT FROM images)"))

@@ -21,7 +21,7 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,10 +113,7 @@ class Blobs:
             hit("objects.fsync_root")
             sync_directory(root)
         except OSError as error:
-            raise ConfigurationError(
-                f"The blob directory {root} cannot be used ({error.strerror}). "
-                "Give SAFELIGHT_DATA_DIR a directory this user can write."
-            ) from error
+            raise unusable(root, error) from error
 
     def path(self, sha256: str) -> Path:
         return self.root / sha256[:2] / sha256[2:4] / sha256
@@ -208,6 +205,20 @@ class Blobs:
                 continue
             found.append(BlobFile(path.name, status.st_size, status.st_ctime_ns // 1_000_000))
         return found
+
+
+def blobs_in(root: Path) -> Iterator[str]:
+    """The names of blobs in a directory, whatever else it is."""
+    for path in root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*"):
+        if _NAME.fullmatch(path.name):
+            yield path.name
+
+
+def unusable(root: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"The blob directory {root} cannot be used ({error.strerror}). "
+        "Give SAFELIGHT_DATA_DIR a directory this user can write."
+    )
 
 
 def _link(source: Path, target: Path) -> bool:

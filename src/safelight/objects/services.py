@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import Handler, upkeep
 from safelight.infra.queue.jobs import JobKind, Nothing
+from safelight.objects.claim import claim_blobs
 from safelight.objects.deliver import Deliver
 from safelight.objects.jobs import COLLECT, DELIVER, PURGE, RECONCILE, REJECTED, SCRUB, UPKEEP
 from safelight.objects.local import Blobs, LocalStore
@@ -28,9 +29,11 @@ class OpenedStore:
     telling: bool = False  # the bucket's own notifications are the source of events
 
 
-def _local(base: Base) -> OpenedStore:
+async def _local(base: Base) -> OpenedStore:
     units = base.units
-    blobs = Blobs(base.settings.data_dir.absolute() / "blobs", base.ids)
+    root = base.settings.data_dir.absolute() / "blobs"
+    await claim_blobs(base.db, root, base.ids)
+    blobs = Blobs(root, base.ids)
     upkeep: dict[JobKind[Nothing], UpkeepTask] = {
         COLLECT: Collect(units, blobs).run,
         SCRUB: Scrub(units, blobs, base.metrics).run,
@@ -39,7 +42,7 @@ def _local(base: Base) -> OpenedStore:
     return OpenedStore(LocalStore(base.db, blobs, base.clock, base.ids), upkeep)
 
 
-def _s3(base: Base) -> OpenedStore:
+async def _s3(base: Base) -> OpenedStore:
     from safelight.objects.s3 import S3Store, parse_url
 
     url = parse_url(base.settings.object_store_url)
@@ -51,12 +54,13 @@ def _s3(base: Base) -> OpenedStore:
     return OpenedStore(store, upkeep, url.bucket, url.telling)
 
 
-STORES: dict[str, Callable[[Base], OpenedStore]] = {"local": _local, "s3": _s3}
+STORES: dict[str, Callable[[Base], Awaitable[OpenedStore]]] = {"local": _local, "s3": _s3}
 
 
-def open_store(base: Base) -> OpenedStore:
+async def open_store(base: Base) -> OpenedStore:
+    """Refused when it belongs to another database, before anything in it is touched."""
     scheme = base.settings.object_store_url.partition("://")[0]
-    return STORES[scheme](base)
+    return await STORES[scheme](base)
 
 
 def open_objects(base: Base, opened: OpenedStore, deliver: Deliver) -> Feature:
