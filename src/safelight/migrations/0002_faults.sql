@@ -13,8 +13,8 @@ CREATE TABLE identity (
 );
 INSERT INTO identity (id) VALUES ('db_' || replace(gen_random_uuid()::text, '-', ''));
 
--- The bucket that is the database's, once it is known, and its address then.
-ALTER TABLE identity ADD COLUMN bucket text, ADD COLUMN bucket_at text;
+-- Where the bucket was that carries the id, once one does; for people to read.
+ALTER TABLE identity ADD COLUMN bucket text;
 
 -- ==== ingest ====
 
@@ -31,11 +31,10 @@ ALTER TABLE images ADD COLUMN node text;
 
 -- ==== objects ====
 
--- A ticket is open until its write is known to have ended. `image` is whose bytes are written; `seen` the
+-- A ticket is open until its write is known to have ended. `seen` is the
 -- time of the key's last event when the ticket was issued; `due` when no request of it can still be
 -- applied, so that what the bucket holds then is what it will hold.
 ALTER TABLE object_outbox
-    ADD COLUMN image text,
     ADD COLUMN seen bigint,
     ADD COLUMN due timestamptz NOT NULL DEFAULT clock_timestamp() + interval '10 minutes';
 CREATE INDEX object_outbox_key ON object_outbox (key);
