@@ -16,6 +16,7 @@ stopped so long in the middle of one and dies right after it has gone on.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -69,6 +70,7 @@ T = TypeVar("T")
 _CONTENT_TYPE = "Content-Type"
 _PART = 8 * 1024 * 1024
 _WRITES = 8
+_CODE = re.compile(r"<Code>(\w+)</Code>")
 # Where a bucket says whose it is.
 MARK_KEY = "system/identity"
 _NO_BUCKET = "The bucket does not exist, or these credentials may not see it."
@@ -362,8 +364,15 @@ async def _asked(request: Awaitable[T], missing: str | None = None) -> T:
     except TimeoutError:
         raise
     except (BaseError, OSError) as error:
-        reason = str(error).partition("\n")[0][:300]
-        raise StoreUnavailable(f"The object store did not answer as it should: {reason}") from error
+        raise StoreUnavailable(
+            f"The object store did not answer as it should: {_reason(str(error))}"
+        ) from error
+
+
+def _reason(text: str) -> str:
+    """The bucket's own code, which stands far behind, and the first line."""
+    code = _CODE.search(text)
+    return f"{f'{code[1]}: ' if code else ''}{text.partition(chr(10))[0][:300]}"
 
 
 async def _chunks(found: Any) -> AsyncIterator[bytes]:
