@@ -25,7 +25,7 @@ from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OffloadPayload
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.offload import Offload
-from safelight.ingest.put_back import PutBack, UploadOriginals
+from safelight.ingest.put_back import Restoration, UploadOriginals
 from safelight.ingest.services import open_ingest
 from safelight.library.deletion import UploadDeletion
 from safelight.objects import jobs as objects
@@ -64,7 +64,7 @@ class Yard:
         self.offload = Offload(
             self.units, self.store, self.directory, self.queue, self.deliver, Metrics()
         )
-        self.put_back = PutBack(self.units, self.store, self.directory)
+        self.put_back = Restoration(self.units, self.store, self.directory)
         self.deletion = UploadDeletion(self.store, Units(self.db, self.bus, self.clock))
 
     @asynccontextmanager

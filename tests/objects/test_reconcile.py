@@ -24,8 +24,9 @@ from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.identity import established_bucket, identity_of
 from safelight.objects import repo
+from safelight.objects.bucket import parse_url
 from safelight.objects.reconcile import Reconcile
-from safelight.objects.s3 import MARK_KEY, S3Store, parse_url
+from safelight.objects.s3 import MARK_KEY, S3Store
 from safelight.objects.store import Facts, StoreUnavailable
 
 KEY = "acme/größe.jpg"

@@ -45,7 +45,7 @@ class UploadOriginals:
         await repo.put_back(self._db, image)
 
 
-class PutBack:
+class Restoration:
     def __init__(self, units: Units, store: ObjectStore, directory: IngestDirectory) -> None:
         self._db = units.db
         self._store = store
