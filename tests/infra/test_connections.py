@@ -173,9 +173,7 @@ async def test_waiting_for_a_lock_is_away(database_url: str) -> None:
 )  # fmt: skip
 async def test_errors_of_the_surroundings(database: Database, state: str) -> None:
     with pytest.raises(AWAY) as met:
-        await database.execute(
-            f"DO $$ BEGIN RAISE 'as if' USING ERRCODE = '{state}'; END $$"
-        )
+        await database.execute(f"DO $$ BEGIN RAISE 'as if' USING ERRCODE = '{state}'; END $$")
     assert isinstance(met.value, LOST + SHORT)
     assert not isinstance(met.value, Unavailable)
     await database.check()
