@@ -221,10 +221,25 @@ DECLARE
     image images%ROWTYPE;
 BEGIN
     image := jsonb_populate_record(NULL::images, p_image);
+    image.ordinal := nextval('images_ordinal');
     INSERT INTO images SELECT image.*;
     PERFORM job_enqueue('ingest.offload', image.organization,
                         jsonb_build_object('imageId', image.id), image.id, p_node);
     PERFORM activity_append(image.organization, image.created_at, p_lines);
+END
+$$;
+
+CREATE FUNCTION public.image_record_if_free(p_image jsonb, p_node text, p_lines jsonb) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM names_lock(p_image ->> 'organization');
+    PERFORM names_taken(p_image ->> 'organization', ARRAY[p_image ->> 'name']);
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM image_record(p_image, p_node, p_lines);
+    RETURN true;
 END
 $$;
 
@@ -689,6 +704,17 @@ CREATE FUNCTION public.names_lock(p_organization text) RETURNS void
     LANGUAGE sql
     AS $$ SELECT pg_advisory_xact_lock(2, hashtext(p_organization)) $$;
 
+CREATE FUNCTION public.names_taken(p_organization text, p_names text[]) RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT name FROM unnest(p_names) AS wanted(name)
+    WHERE EXISTS (SELECT FROM object_indexed(p_organization || '/' || wanted.name) AS object
+                  WHERE object.present)
+       OR EXISTS (SELECT FROM images LEFT JOIN delete_intents ON image_id = images.id
+                  WHERE images.organization = p_organization AND images.name = wanted.name
+                    AND status IN ('UPLOADED', 'INGESTED') AND image_id IS NULL)
+$$;
+
 CREATE FUNCTION public.object_announce(p_action text, p_key text, p_organization text, p_name text, p_event_time bigint, p_etag text, p_size bigint, p_metadata jsonb, p_now bigint, p_owner text, p_lease interval, OUT event_id bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -828,6 +854,24 @@ BEGIN
         PERFORM activity_append(p_organization, p_at, p_lines);
     END IF;
     RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.unit_finish(p_job bigint, p_claim integer, p_at bigint, p_told jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    told jsonb;
+BEGIN
+    IF p_job IS NOT NULL AND NOT job_finish(p_job, p_claim) THEN
+        RAISE 'job % is no longer the caller''s', p_job USING ERRCODE = 'SL002';
+    END IF;
+    FOR told IN
+        SELECT each FROM jsonb_array_elements(p_told) AS each
+        ORDER BY each ->> 'organization' COLLATE "C"
+    LOOP
+        PERFORM activity_append(told ->> 'organization', p_at, told -> 'lines');
+    END LOOP;
 END
 $$;
 
@@ -1020,8 +1064,16 @@ CREATE TABLE public.images (
     size_bytes bigint NOT NULL,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
+    ordinal bigint,
     CONSTRAINT images_status_check CHECK ((status = ANY (ARRAY['UPLOADED'::text, 'INGESTED'::text, 'STORED'::text, 'FAILED'::text])))
 );
+
+CREATE SEQUENCE public.images_ordinal
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 
 CREATE TABLE public.instance (
     key text NOT NULL,
@@ -1416,7 +1468,7 @@ CREATE INDEX images_checksum ON public.images USING btree (checksum);
 
 CREATE INDEX images_created_at ON public.images USING btree (created_at);
 
-CREATE INDEX images_name ON public.images USING btree (organization, name, created_at);
+CREATE INDEX images_newest ON public.images USING btree (organization, name, COALESCE(ordinal, (0)::bigint));
 
 CREATE INDEX images_status ON public.images USING btree (status);
 
