@@ -145,7 +145,8 @@ def _fire(name: str) -> Armed | None:
     if armed is None or not armed.due():
         return None
     if armed.action == "exit":
-        print(f"ended at {name}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"ended at {name}\n")
+        sys.stderr.flush()
         os._exit(EXIT_CODE)
     if armed.action == "enospc":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
