@@ -17,6 +17,7 @@ _MOVED = {"kv": "kv"}
 _HOMES = {
     "queue": ("infra/queue/repo.py", "sql/queue.sql"),
     "kv": ("infra/kv.py", "sql/kv.sql"),
+    "identity": ("infra/identity.py",),
     "history": ("infra/activity.py", "sql/activity.sql"),
 }
 _IS_SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|WITH|PERFORM|FROM|JOIN)\b")

@@ -192,22 +192,6 @@ async def test_safelights_own_work_has_no_history(office: Office) -> None:
     assert office.heard == []
 
 
-async def test_on_a_connection_of_somebody_else(office: Office) -> None:
-    """What was open on it commits with the unit."""
-    async with office.db.transaction() as connection:
-        await kv.put(connection, "kept", 1, now=0)
-        async with office.units.open("acme", connection) as unit:
-            unit.tell(Line("image:1", "stored"))
-        assert await office.kept() == 1
-    assert (await office.types(), office.heard) == (["stored"], [(ACTIVITY, "acme")])
-    async with (
-        office.db.connection() as connection,
-        office.units.open("acme", connection) as unit,
-    ):
-        unit.tell(Line("image:1", "again"))
-    assert await office.types() == ["stored", "again"]
-
-
 async def test_others_are_told_in_the_same_unit(office: Office) -> None:
     job = await office.claimed()
     async with office.units.open("") as unit:

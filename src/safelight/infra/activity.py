@@ -26,7 +26,7 @@ no transaction here; its caller calls `announce` afterwards.
 
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -166,16 +166,11 @@ class Units:
         self._owner: str | None = None
 
     @asynccontextmanager
-    async def open(
-        self, organization: str, connection: Connection | None = None
-    ) -> AsyncIterator[Unit]:
-        """`organization` is '' for Safelight's own work, which has no history of its own. A
-        `connection` is somebody's who has opened it for this, as an object store does for the last
-        step of a put; what is open on it commits with the unit."""
-        async with nullcontext(connection) if connection else self.db.connection() as here:
-            if not here.is_in_transaction():
-                await here.execute("BEGIN")
-            unit = Unit(here, organization, self.clock.now_ms())
+    async def open(self, organization: str) -> AsyncIterator[Unit]:
+        """`organization` is '' for Safelight's own work, which has no history of its own."""
+        async with self.db.connection() as connection:
+            await connection.execute("BEGIN")
+            unit = Unit(connection, organization, self.clock.now_ms())
             yield unit
             await unit.close()
         unit.spread(self._bus)

@@ -82,14 +82,15 @@ _KEEPALIVE = (10, 5, 3)  # idle, between probes, how many
 class Limits:
     """How long anything may take, in seconds. Together they make sure that a process that stands
     still holds up others for at most `idle`, and one whose connections went silent is itself again
-    after `command` and `connect`. Waiting for a lock ends before the statement does, so that the
-    server says what it was; `lock` and `idle` are the server's, so they hold when we are gone."""
+    after `command` and `connect`. `idle` and `lock` are the server's, so they hold when we are
+    gone. Waiting for a lock outlasts whoever stands still with it, and ends before the statement
+    does, so that the server says what was waited for."""
 
     connect: float = 10
     acquire: float = 15
     command: float = 15
-    lock: float = 8
     idle: float = 10  # in a transaction
+    lock: float = 12
     unacknowledged: float = 15
 
     def as_settings(self, **more: str) -> dict[str, str]:
@@ -133,10 +134,11 @@ def write(statement: Statement[P, R]) -> Statement[P, R]:
 
 
 async def connect(
-    url: str, limits: Limits = LIMITS, *, command: float | None = None, **more: str
+    url: str, limits: Limits | None = None, *, command: float | None = None, **more: str
 ) -> "asyncpg.Connection[asyncpg.Record]":
     """One outside the pool, within the same limits; `command` None: statements take what they take.
     `more` are further settings of the session."""
+    limits = limits or LIMITS
     connection = await asyncpg.connect(
         url,
         timeout=limits.connect,
@@ -156,7 +158,8 @@ class Database:
         self._pool: asyncpg.Pool[asyncpg.Record]
 
     @classmethod
-    async def open(cls, url: str, *, pool_size: int, limits: Limits = LIMITS) -> "Database":
+    async def open(cls, url: str, *, pool_size: int, limits: Limits | None = None) -> "Database":
+        limits = limits or LIMITS
         db = cls(url, limits)
         try:
             db._pool = await asyncpg.create_pool(
@@ -208,8 +211,7 @@ class Database:
         async with self.connection() as connection:
             await connection.execute("BEGIN")
             yield connection
-            if connection.is_in_transaction():
-                await commit(connection)
+            await commit(connection)
 
     async def _give_back(self, connection: Any, *, doubt: bool) -> None:
         if doubt:

@@ -23,8 +23,9 @@ from safelight.ingest.lifecycle import (
     OffloadOutcome,
     OffloadResult,
 )
+from safelight.objects.reconcile import Standing
 from safelight.objects.repo import retake_or
-from safelight.objects.store import Landed
+from safelight.objects.store import Landed, Place
 
 _TERMINATE_MS = 5000
 
@@ -141,24 +142,27 @@ async def failure(db: Database, organization: str, image_id: ImageId) -> dict[st
 
 @write
 async def store(
-    connection: Connection,
+    db: Database,
     image: Image,
     landed: Landed,
+    node: str,
     metadata: Mapping[str, str],
     lines: Mapping[str, Line],
     now: int,
     job: Job[Any],
     lessee: tuple[str | None, timedelta],
 ) -> OffloadResult:
-    """The last step of an offload, all of it in one statement. `lines` by how it may end."""
+    """The last step of an offload, all of it in one statement. `lines` by how it may end; `node` is
+    where the file is."""
+    kept = landed.place in {Place.BUCKET, Place.TELLING_BUCKET}
     try:
-        row = await connection.fetchrow(
+        row = await db.fetchrow(
             "SELECT * FROM image_stored($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             image.id,
             image.organization,
             image.name,
             _STORED_FROM,
-            asdict(landed),
+            asdict(landed) | {"node": node if kept else None},
             dict(metadata),
             dict(zip(lines, to_json(lines.values()), strict=True)),
             now,
@@ -192,6 +196,52 @@ async def fail(db: Database, image: Image, line: Line, now: int, job: Job[Any]) 
         job.claim,
     )
     return OffloadOutcome(outcome)
+
+
+# Files that a bucket may need again
+
+
+@read
+async def standings(db: Database, images: Sequence[str]) -> dict[str, Standing]:
+    rows = await db.fetch(
+        f"""
+        SELECT id, status IN {listed(ImageStatus.in_phase(Phase.UNDER_WAY))} AS under_way,
+               node IS NOT NULL AS has_file
+        FROM images WHERE id = ANY($1)
+        """,
+        images,
+    )
+    return {row["id"]: Standing(row["under_way"], row["has_file"]) for row in rows}
+
+
+@write
+async def put_back(db: Database, image: str) -> None:
+    await db.execute("SELECT image_put_back($1)", image)
+
+
+@write
+async def forget_file(db: Database, image: ImageId) -> None:
+    """There is nothing any more to put it back from."""
+    await db.execute("UPDATE images SET node = NULL WHERE id = $1", image)
+
+
+@read
+async def is_object(db: Database, image: Image) -> bool:
+    """Whether the index says that it is what its name holds."""
+    return bool(
+        await db.fetchval(
+            "SELECT true FROM object_indexed($1) WHERE present AND metadata ->> 'imageId' = $2",
+            f"{image.organization}/{image.name}",
+            image.id,
+        )
+    )
+
+
+@read
+async def unsettled(db: Database, images: list[ImageId]) -> set[ImageId]:
+    """Those whose file has to stay: a write of their name is not known to have ended."""
+    rows = await db.fetch("SELECT * FROM images_unsettled($1)", images)
+    return {ImageId(row[0]) for row in rows}
 
 
 # On their way, for the gallery
@@ -242,3 +292,8 @@ def _image(row: asyncpg.Record) -> Image:
     values["idempotency_key"] = str(values["idempotency_key"])
     values["status"] = ImageStatus(values["status"])
     return Image(**values)
+
+
+@read
+async def knows_any(db: Database) -> bool:
+    return bool(await db.fetchval("SELECT EXISTS (SELECT FROM images)"))
