@@ -70,8 +70,8 @@ def frozen(url: str, number: int) -> Iterator[str]:
     process = subprocess.Popen(
         [sys.executable, __file__, url, str(number)], stdout=subprocess.PIPE, text=True
     )
+    assert process.stdout
     try:
-        assert process.stdout
         yield process.stdout.readline().strip()
     finally:
         process.kill()

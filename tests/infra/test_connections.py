@@ -12,7 +12,7 @@ from faults.frozen import IDLE_SECONDS, frozen, journey
 from faults.relay import relay
 from safelight.errors import Unavailable
 from safelight.infra.bus import Bus
-from safelight.infra.db import AWAY, LIMITS, LOST, SHORT, Database, Limits, connect
+from safelight.infra.db import AWAY, LIMITS, LOST, SHORT, Connection, Database, Limits, connect
 from safelight.testing.waiting import until
 
 QUICK = Limits(connect=1, acquire=2, command=1, lock=0.5, idle=1)
@@ -20,14 +20,14 @@ SETTINGS = ("idle_in_transaction_session_timeout", "lock_timeout", "standard_con
 STATES = "SELECT state FROM pg_stat_activity WHERE pid = $1"
 
 
-async def shown(connection: asyncpg.Connection) -> list[str]:  # type: ignore[type-arg]
+async def shown(connection: Connection) -> list[str]:
     return [await connection.fetchval(f"SHOW {name}") for name in SETTINGS]
 
 
 async def test_the_real_numbers(database: Database) -> None:
     """A frozen process is in the way for 15 s at most: it is ended, and whoever waits tries again."""
     async with database.connection() as connection:
-        assert await shown(connection) == ["10s", "12s", "on"]  # type: ignore[arg-type]
+        assert await shown(connection) == ["10s", "12s", "on"]
     alone = await connect(database.url)
     assert await shown(alone) == ["10s", "12s", "on"]
     await alone.close()
@@ -39,7 +39,7 @@ async def test_the_real_numbers(database: Database) -> None:
 async def test_both_sides_of_a_line_are_watched(database_url: str) -> None:
     async with relay(database_url) as (_, through):
         connection = await connect(through)
-        line = connection._transport.get_extra_info("socket")
+        line = connection._transport.get_extra_info("socket")  # type: ignore[attr-defined]  # not typed
         asked = {
             name: line.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
             for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")

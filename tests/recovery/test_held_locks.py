@@ -9,6 +9,7 @@ import pytest
 
 from faults.held import watched
 from inprocess import Application, application
+from objects.stores import make_bucket, s3_server
 from safelight.infra.activity import Units
 from safelight.infra.history import Line
 from safelight.infra.injected import RandomIds
@@ -42,7 +43,7 @@ async def labelled(client: httpx.AsyncClient, name: str, status: str = "done") -
     await until(is_so, 60)
 
 
-async def uploads(app: Application, client: httpx.AsyncClient) -> None:
+async def uploads(client: httpx.AsyncClient) -> None:
     """In all three ways, over what is there, and away again."""
     assert await upload(client, "cat.jpg", CAT) == 201
     await labelled(client, "cat.jpg")
@@ -140,12 +141,26 @@ async def test_no_lock_spans_a_round_trip(database_url: str, tmp_path: Path) -> 
         application(database_url, tmp_path, worker=True) as app,
         app.client() as client,
     ):
-        await uploads(app, client)
+        await uploads(client)
         await failures(app, client)
         await generation(client)
         await publication(client)
         await damage(app, tmp_path)
     assert sum(watch.looks.values()) > 100, watch.looks
+
+
+async def test_nor_with_a_bucket(database_url: str, tmp_path: Path) -> None:
+    with s3_server() as address:
+        url = make_bucket(address, "held").url()
+        async with (
+            watched(database_url) as watch,
+            application(database_url, tmp_path, worker=True, object_store_url=url) as app,
+            app.client() as client,
+        ):
+            await uploads(client)
+            await generation(client)
+            await publication(client)
+    assert sum(watch.looks.values()) > 50, watch.looks
 
 
 async def test_the_eye_sees_a_lock_that_is_held(database_url: str, tmp_path: Path) -> None:

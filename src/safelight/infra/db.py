@@ -239,9 +239,13 @@ class Database:
         """Raises one of AWAY when it does not answer."""
         await self.fetchval("SELECT true")
 
-    async def fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
+    # `timeout` is for statements that may take longer than the others.
+
+    async def fetch(
+        self, sql: str, *values: Any, timeout: float | None = None
+    ) -> list[asyncpg.Record]:
         async with self.connection() as connection:
-            return await connection.fetch(sql, *values)
+            return await connection.fetch(sql, *values, timeout=timeout)
 
     async def fetchrow(self, sql: str, *values: Any) -> asyncpg.Record | None:
         async with self.connection() as connection:

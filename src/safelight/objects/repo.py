@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.db import UPKEEP_SECONDS, Connection, Database, read, write
 from safelight.objects.events import Action, ObjectEvent
 from safelight.objects.keys import owner_of
 from safelight.objects.store import (
@@ -118,6 +118,7 @@ async def purge_deleted(db: Database, before: int) -> None:
             ORDER BY id LIMIT 10000)
         """,
         before,
+        timeout=UPKEEP_SECONDS,
     )
 
 
