@@ -960,6 +960,24 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.unit_finish(p_job bigint, p_claim integer, p_at bigint, p_told jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    told jsonb;
+BEGIN
+    IF p_job IS NOT NULL AND NOT job_finish(p_job, p_claim) THEN
+        RAISE 'job % is no longer the caller''s', p_job USING ERRCODE = 'SL002';
+    END IF;
+    FOR told IN
+        SELECT each FROM jsonb_array_elements(p_told) AS each
+        ORDER BY each ->> 'organization' COLLATE "C"
+    LOOP
+        PERFORM activity_append(told ->> 'organization', p_at, told -> 'lines');
+    END LOOP;
+END
+$$;
+
 CREATE FUNCTION public.upload_cleared(p_organization text, p_name text, p_tell boolean, p_ticket bigint, p_lines jsonb, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$

@@ -5,7 +5,7 @@ from typing import Any
 import asyncpg
 
 from safelight.infra.activity import Unit, to_json
-from safelight.infra.db import Database, read, write
+from safelight.infra.db import UPKEEP_SECONDS, Database, read, write
 from safelight.infra.history import Line
 from safelight.library.entry import Entry, LibraryFilter, RunStatus
 from safelight.library.order import Mark, Present, Snapshot, Stamp, Tombstone
@@ -131,7 +131,9 @@ async def delete(
 @write
 async def purge_tombstones(db: Database, before: int) -> int:
     """Those that no event can be late for any more."""
-    rows = await db.fetch("DELETE FROM tombstones WHERE buried_at < $1 RETURNING 1", before)
+    rows = await db.fetch(
+        "DELETE FROM tombstones WHERE buried_at < $1 RETURNING 1", before, timeout=UPKEEP_SECONDS
+    )
     return len(rows)
 
 
