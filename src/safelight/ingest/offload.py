@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 
+from safelight.errors import Unavailable
 from safelight.infra.activity import Units
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
@@ -37,8 +38,8 @@ MISSING = Failure("FILE_MISSING", "The received file is no longer in the ingest 
 CHANGED = Failure("CHECKSUM_ERROR", "The received file is not what it was when it arrived.")
 
 
-class DirectoryAway(Exception):
-    """The ingest directory is not the one this worker started with: a volume is not mounted."""
+class DirectoryAway(Unavailable):
+    """The ingest directory is not the one this worker started with. Is its volume mounted?"""
 
 
 class Offload:
@@ -105,17 +106,13 @@ class Offload:
         except ChecksumMismatch:
             return await self._fail(image, job, CHANGED)
         except FileNotFoundError:
-            if path.exists():
+            if path.exists() or self._directory.put_back(path.name):
                 raise
             self._ensure_directory()
             return await self._fail(image, job, MISSING)
 
     def _ensure_directory(self) -> None:
-        try:
-            node = (self._directory.path / ".node").read_text().strip()
-        except FileNotFoundError:
-            node = ""
-        if node != self._directory.node:
+        if not self._directory.is_there():
             raise DirectoryAway(f"{self._directory.path} is not the directory it was.")
 
     async def _fail(

@@ -44,7 +44,9 @@ def open_ingest(
     limits = UploadLimits(settings.max_upload_bytes, settings.max_pixels, settings.accepted_types)
     ingest = Ingest(base.units, directory, limits, base.ids, base.metrics)
     offload = Offload(base.units, store, directory, base.queue, deliver, base.metrics)
-    sweep = IngestSweep(base.db, directory, base.clock, base.metrics, settings.ingest_ttl_seconds)
+    sweep = IngestSweep(
+        base.queue, directory, base.clock, base.metrics, settings.ingest_ttl_seconds
+    )
     return Feature(
         services=(ingest, sweep),
         handlers=(Handler(OFFLOAD, offload.handle), upkeep(SWEEP, sweep.run)),
