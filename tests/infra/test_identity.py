@@ -10,14 +10,14 @@ from safelight.infra import failpoints, identity
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.files import make_directory, write_once
-from safelight.infra.identity import MARK, Mark, claim, mark_in, where_is
+from safelight.infra.identity import DEED, Deed, claim, deed_in, where_is
 from safelight.infra.injected import RandomIds
 
 IDS = RandomIds()
 URL = "postgresql://safelight:secret@db.example:5433/safelight"
 
 
-def claimed(directory: Path, database: str = "db_a") -> Mark:
+def claimed(directory: Path, database: str = "db_a") -> Deed:
     return claim(directory, database, IDS, what="The ingest directory", database=URL)
 
 
@@ -48,20 +48,20 @@ def test_a_directory_is_claimed_once(tmp_path: Path) -> None:
 
 def test_another_databases_directory_is_refused_in_words(tmp_path: Path) -> None:
     claimed(tmp_path)
-    before = (tmp_path / MARK).read_bytes()
+    before = (tmp_path / DEED).read_bytes()
     with pytest.raises(ConfigurationError, match="belongs to another database") as refused:
         claimed(tmp_path, "db_b")
     for part in (str(tmp_path), "db_a", "db_b", "db.example:5433/safelight", "own database"):
         assert part in refused.value.message
     assert "secret" not in refused.value.message
-    assert (tmp_path / MARK).read_bytes() == before
+    assert (tmp_path / DEED).read_bytes() == before
 
 
 @pytest.mark.parametrize("text", ["", "\n", "db_a", "db_a\n"])
-def test_a_mark_that_says_nothing_is_refused(tmp_path: Path, text: str) -> None:
-    (tmp_path / MARK).write_text(text)
+def test_a_deed_that_says_nothing_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / DEED).write_text(text)
     with pytest.raises(ConfigurationError, match="does not say which database"):
-        mark_in(tmp_path)
+        deed_in(tmp_path)
 
 
 def test_addresses_without_secrets() -> None:

@@ -52,7 +52,7 @@ async def upload(url: str, data_dir: Path, count: int = 1, *, worker: bool = Fal
 
         async def stored() -> bool:
             waiting = "SELECT count(*) FROM images WHERE status <> 'STORED'"
-            return await app.db.fetchval(waiting) == 0
+            return bool(await app.db.fetchval(waiting) == 0)
 
         if worker:
             await until(stored)
@@ -159,8 +159,8 @@ async def test_a_volume_that_is_not_mounted(database_url: str, tmp_path: Path) -
     blobs.rmdir()
     away.rename(blobs)
     (blobs / ".safelight").unlink()
-    mark, _, target = line.partition(" > ")
-    Path(target).write_text(mark + "\n")
+    deed, _, target = line.partition(" > ")
+    Path(target).write_text(deed + "\n")
     await upload(database_url, tmp_path, 0)
 
 

@@ -18,7 +18,7 @@ from safelight.errors import ConfigurationError
 from safelight.infra.data_directory import write_private
 from safelight.infra.failpoints import hit
 from safelight.infra.files import make_directory, write_once
-from safelight.infra.identity import MARK
+from safelight.infra.identity import DEED
 from safelight.infra.injected import Ids, ImageId
 from safelight.infra.lost_found import LostFound
 
@@ -98,9 +98,9 @@ def files_in(directory: Path) -> Iterator[IngestFile]:
             yield IngestFile(Path(entry.path), ImageId(match[1]), partial, modified)
 
 
-def holds_unmarked(path: Path) -> bool:
+def holds_ownerless(path: Path) -> bool:
     """Whether there are uploads in a directory that does not say whose it is."""
-    if not path.is_dir() or (path / MARK).exists():
+    if not path.is_dir() or (path / DEED).exists():
         return False
     return any(not file.partial for file in files_in(path))
 

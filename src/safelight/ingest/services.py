@@ -11,7 +11,7 @@ from safelight.infra.injected import Ids
 from safelight.infra.queue.handlers import Handler, upkeep
 from safelight.ingest import repo
 from safelight.ingest.accept import Ingest
-from safelight.ingest.directory import IngestDirectory, holds_unmarked, unusable
+from safelight.ingest.directory import IngestDirectory, holds_ownerless, unusable
 from safelight.ingest.jobs import OFFLOAD, SWEEP
 from safelight.ingest.offload import Offload
 from safelight.ingest.receive import UploadLimits
@@ -22,7 +22,7 @@ from safelight.objects.store import ObjectStore
 
 async def open_directory(db: Database, path: Path, ids: Ids) -> IngestDirectory:
     """Refused when it belongs to another database, before anything in it is swept."""
-    if await asyncio.to_thread(holds_unmarked, path) and not await repo.knows_any(db):
+    if await asyncio.to_thread(holds_ownerless, path) and not await repo.knows_any(db):
         raise ConfigurationError(
             f"The ingest directory {path} holds uploads that wait for storage, and the database at "
             f"{where_is(db.url)} has never had one: they are another database's. Start the server "

@@ -40,7 +40,7 @@ from safelight.infra.files import (
     measure_durable,
     sync_directory,
 )
-from safelight.infra.identity import mark_in
+from safelight.infra.identity import deed_in
 from safelight.infra.injected import Clock, Ids
 from safelight.infra.lost_found import LostFound
 from safelight.objects import repo
@@ -114,7 +114,7 @@ class Blobs:
         try:
             for directory in (root, self.drafts, self._locks):
                 make_directory(directory)
-            self._mark = mark_in(root)
+            self._deed = deed_in(root)
             self._inode = _inode(root)
             self.lost = LostFound(root)
         except OSError as error:
@@ -130,7 +130,7 @@ class Blobs:
             inode = _inode(self.root)
             if inode == self._inode:
                 return
-            same = self._mark is not None and mark_in(self.root) == self._mark
+            same = self._deed is not None and deed_in(self.root) == self._deed
         except OSError as error:
             raise StoreUnavailable(f"The blob directory {self.root} is away: {error}") from error
         if not same:
