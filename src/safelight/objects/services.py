@@ -37,7 +37,7 @@ async def _local(base: Base, _: Originals) -> OpenedStore:
     await claim_blobs(base.db, root, base.ids)
     blobs = Blobs(root, base.ids)
     upkeep: dict[JobKind[Nothing], UpkeepTask] = {
-        COLLECT: Collect(units, blobs).run,
+        COLLECT: Collect(units, blobs, base.metrics).run,
         SCRUB: Scrub(units, blobs, base.metrics).run,
         PURGE: PurgeObjects(units, blobs.drafts).run,
     }
