@@ -36,6 +36,7 @@ from safelight.infra.queue.worker import Worker
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.put_back import UploadOriginals
 from safelight.ingest.services import open_directory, open_ingest
 from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
@@ -93,8 +94,9 @@ async def open_services(
         stack.callback(directory.close)
         base = await _open_base(stack, settings, db, directory.node)
         secret = await secret_key(base.db, settings, base.ids)
+        opened = await open_store(base, UploadOriginals(db))
         features, store = _open_features(
-            stack, base, await open_store(base), directory, secret, address or _configured(settings)
+            stack, base, opened, directory, secret, address or _configured(settings)
         )
         registry = _registry(stack, base, features, store, secret)
         if removed := await registry.get(IngestSweep).at_start():

@@ -63,6 +63,18 @@ async def establish(db: Database | Connection, place: str, where: str) -> bool:
     )
 
 
+@read
+async def established_bucket(db: Database | Connection) -> str | None:
+    """Where the database's bucket is; None until there is one."""
+    where: str | None = await db.fetchval("SELECT bucket FROM identity")
+    return where
+
+
+@write
+async def establish_bucket(db: Database | Connection, where: str) -> None:
+    await db.execute("UPDATE identity SET bucket = $1 WHERE bucket IS DISTINCT FROM $1", where)
+
+
 def deed_in(directory: Path) -> Deed | None:
     path = directory / DEED
     try:

@@ -12,8 +12,9 @@ from safelight.infra.queue.handlers import Handler, upkeep
 from safelight.ingest import repo
 from safelight.ingest.accept import Ingest
 from safelight.ingest.directory import IngestDirectory, holds_ownerless, unusable
-from safelight.ingest.jobs import OFFLOAD, SWEEP
+from safelight.ingest.jobs import OFFLOAD, PUT_BACK, SWEEP
 from safelight.ingest.offload import Offload
+from safelight.ingest.put_back import PutBack
 from safelight.ingest.receive import UploadLimits
 from safelight.ingest.sweep import IngestSweep
 from safelight.objects.deliver import Deliver
@@ -49,6 +50,10 @@ def open_ingest(
     )
     return Feature(
         services=(ingest, sweep),
-        handlers=(Handler(OFFLOAD, offload.handle), upkeep(SWEEP, sweep.run)),
+        handlers=(
+            Handler(OFFLOAD, offload.handle),
+            Handler(PUT_BACK, PutBack(base.units, store, directory).handle),
+            upkeep(SWEEP, sweep.run),
+        ),
         close=ingest.close,
     )
