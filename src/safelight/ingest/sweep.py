@@ -22,7 +22,7 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
 from safelight.ingest import repo
 from safelight.ingest.directory import IngestDirectory, IngestFile, files_in
-from safelight.ingest.jobs import OFFLOAD
+from safelight.ingest.jobs import OFFLOAD, PUT_BACK
 from safelight.ingest.lifecycle import ImageStatus
 
 _BATCH = 1000
@@ -57,7 +57,7 @@ def fate_of(
 class Judged:
     doomed: list[Path] = field(default_factory=list)
     strays: list[Path] = field(default_factory=list)
-    waiting: list[ImageId] = field(default_factory=list)
+    here: list[ImageId] = field(default_factory=list)
     late: int = 0
 
 
@@ -103,7 +103,7 @@ class IngestSweep:
         gone = await asyncio.to_thread(_remove, judged.doomed)
         gone += await self._set_aside(judged.strays)
         self._tell_late(judged.late)
-        await self._adopt(judged.waiting)
+        await self._adopt(judged.here)
         await self._tell_stranded()
         return gone
 
@@ -114,16 +114,15 @@ class IngestSweep:
             some = everything[start : start + _BATCH]
             ids = [file.image_id for file in some]
             known, needed = await repo.statuses(self._db, ids), await repo.unsettled(self._db, ids)
+            judged.here += [file.image_id for file in some if file.image_id in known]
             for file in some:
-                if file.image_id not in needed:  # else a bucket may have to be given it again
+                if file.image_id not in needed:  # a bucket may have to be given it again
                     self._judge_one(judged, file, known.get(file.image_id), alone=alone)
         return judged
 
     def _judge_one(
         self, judged: Judged, file: IngestFile, status: ImageStatus | None, *, alone: bool
     ) -> None:
-        if status is not None and not status.over:
-            judged.waiting.append(file.image_id)
         now = self._clock.now_ms()
         fate = fate_of(file, status, now_ms=now, ttl_ms=self._ttl_ms, alone=alone)
         match fate:
@@ -177,9 +176,9 @@ class IngestSweep:
                 count=late,
             )
 
-    async def _adopt(self, waiting: list[ImageId]) -> None:
+    async def _adopt(self, here: list[ImageId]) -> None:
         """The directory may have had another id, or be a copy; the bytes are checked on the way."""
-        if adopted := await self._queue.adopt(OFFLOAD, waiting):
+        if adopted := sum([await self._queue.adopt(kind, here) for kind in (OFFLOAD, PUT_BACK)]):
             structlog.get_logger().warning(
                 "took over the jobs of uploads that wait in this directory", count=adopted
             )

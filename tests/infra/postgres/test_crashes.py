@@ -164,7 +164,9 @@ async def test_nothing_ends_the_watch(
         await asyncio.sleep(0)  # it looks at the log once
         assert not watching.done()
     monkeypatch.setattr(Postmaster, "rise", troubled)
-    await _killed_and_back(server)
+    with structlog.testing.capture_logs() as logs:
+        _kill(server)
+        await until(lambda: "postgres.restarted" in {line["event"] for line in logs})
     assert troubles == []
     assert await kept(server.url) == 1
     assert not watching.done()
