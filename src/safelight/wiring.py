@@ -33,6 +33,7 @@ from safelight.infra.migrate import migrate
 from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
+from safelight.infra.steady import measure_skew
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.directory import IngestDirectory
@@ -91,6 +92,7 @@ async def open_services(
         directory = IngestDirectory(settings.ingest_path, RandomIds())
         stack.callback(directory.close)
         base = await _open_base(stack, settings, database_url, directory.node)
+        await measure_skew(base.db, base.clock, base.metrics)
         secret = await secret_key(base.db, settings, base.ids)
         features, store = _open_features(
             stack, base, directory, secret, address or _configured(settings)
