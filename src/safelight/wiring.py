@@ -40,6 +40,7 @@ from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.services import open_ingest
 from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
+from safelight.library import jobs as library_jobs
 from safelight.library.services import open_library
 from safelight.live.routes import Hub, Messages
 from safelight.objects import jobs as objects_jobs
@@ -58,6 +59,7 @@ from safelight.web.rendering import Pages
 _JOBS = (
     ingest_jobs,
     objects_jobs,
+    library_jobs,
     classification_jobs,
     generations_jobs,
     approvals_jobs,

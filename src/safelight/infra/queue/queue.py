@@ -17,7 +17,7 @@ Gaps
 - A wake-up that is lost (a crash right after commit) costs at most the worker's poll of a second.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -155,6 +155,16 @@ class Queue:
         found = {row.name: row for row in await repo.status(self.db)}
         names = sorted(self.kinds.keys() | found.keys())
         return [found.get(name, KindStatus(name)) for name in names]
+
+    async def living(
+        self,
+        connection: Connection | Database,
+        kind: JobKind[Any],
+        field: str,
+        wanted: Sequence[tuple[str, str]],
+    ) -> set[tuple[str, str]]:
+        """Of organizations and values of a payload's field: those with a job that waits or runs."""
+        return await repo.living(connection, kind.name, field, wanted)
 
     async def throughput(self, hours: int = 24) -> list[HourCount]:
         """The present hour last; hours without work are there too."""
