@@ -137,6 +137,11 @@ class Moves:
         await self.world.restart()
         await self.work(*then)
 
+    async def reconcile(self, *then: int) -> None:
+        """Looks at whatever there is, half done or not; what it tells again is one delivery more."""
+        await self.world.look()
+        await self.work(*then)
+
     async def retain(self, days: int) -> None:
         await self.world.retain(days)
 

@@ -137,7 +137,6 @@ async def test_a_deletion_that_was_never_told(make_world: MakeWorld) -> None:
     await world.drain()
     await world.delete("a.jpg")
     await bury(world, "objects.deliver")
-    world.story.deliveries -= 1
     assert "the store does not hold it" in await look_twice(world, "a.jpg", "deleted")
     assert await entry(world, "a.jpg") is None
     kinds = [kind for kind, _ in await story(world, "a.jpg")]
@@ -170,6 +169,7 @@ async def test_a_run_without_a_job(make_world: MakeWorld, dropped: bool) -> None
     assert await world.reconcile.run() == 1
     await world.drain()
     assert await world.reconcile.run() == 0
+    await check_end(world)
     found = await entry(world, "a.jpg")
     assert found
     assert (found["run"], found["classification_label"]) == (2, label_of(ONE))

@@ -16,7 +16,7 @@ import obstore
 from library.scripted import Mood
 from library.services import Services
 from library.story import CountedIds, Notice, Story, Thought, numbers, outside
-from safelight.infra import failpoints
+from safelight.infra import failpoints, kv
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue_repo
@@ -314,6 +314,13 @@ class World(Services):
         except TwinAlive:
             return False
         return True
+
+    async def look(self) -> int:
+        """The library is compared with the store, from this organization on."""
+        for walk in ("objects", "entries"):
+            key, begin = f"library.reconcile:{walk}", f"{self.organization}/"
+            await kv.put(self.db, key, begin, now=self.clock.now_ms())
+        return await self.reconcile.run()
 
     async def retain(self, days: int) -> None:
         """Time passes, and what is old enough is forgotten."""

@@ -15,7 +15,7 @@ from safelight.objects.store import ObjectStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library(Feature):
-    """`projection` reacts to what happens to objects; `deletion` and `reconcile` are also services."""
+    """`projection` reacts to what happens to objects; the other two are also services."""
 
     projection: Projection
     deletion: UploadDeletion

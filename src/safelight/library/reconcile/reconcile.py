@@ -87,10 +87,11 @@ class LibraryReconcile:
 
     async def run(self) -> int:
         """Returns how many names were put right."""
-        objects_walk = self._listed_page if self._telling else self._objects_page
-        return await self._walk("objects", objects_walk) + await self._walk(
-            "entries", self._entries_page
-        )
+        if self._telling:
+            walks = {"objects": self._listed_page, "entries": self._asked_page}
+        else:
+            walks = {"objects": self._objects_page, "entries": self._entries_page}
+        return sum([await self._walk(name, next_page) for name, next_page in walks.items()])
 
     # Walking
 
@@ -111,9 +112,16 @@ class LibraryReconcile:
         return await repo.objects_page(self._db, after, self._page, young)
 
     async def _entries_page(self, after: str, young: tuple[int, int]) -> Page:
-        if self._telling:
-            return await repo.entries_all(self._db, after, _ASKED, young)
         return await repo.entries_page(self._db, after, self._page, young)
+
+    async def _asked_page(self, after: str, young: tuple[int, int]) -> Page:
+        rows = await repo.entries(self._db, after, _ASKED, young)
+        suspects = []
+        for name, etag, idle in rows:
+            held = await self._held(name.key) if etag is not None else None
+            if etag is not None and (idle or held is None or held.etag != etag):
+                suspects.append(name)
+        return Page(suspects, rows[-1][0].key if len(rows) == _ASKED else None)
 
     async def _listed_page(self, after: str, young: tuple[int, int]) -> Page:
         listed = await self._store.list(after=after, limit=_LISTED)
@@ -180,6 +188,9 @@ class LibraryReconcile:
                 # Right after what the entry stands for: whatever is newer outranks it.
                 await self._tell(unit, one, Action.DELETED, mark.stamp.event_time + 1, None)
             case StartAgain(mark):
+                if found.run is None and found.run_number:
+                    data = {**_facts(one, mark, found.run_number), "reason": "lost"}
+                    unit.tell(Line(f"upload:{one.name}", "run_dropped", data))
                 run = await library.restart(unit, one.name, mark.idempotency_key)
                 unit.announce(TOPIC, self._runs.name)
                 data = {**_facts(one, mark, run), "actor": SYSTEM}

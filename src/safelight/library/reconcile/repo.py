@@ -62,21 +62,23 @@ async def entries_page(db: Database, after: str, limit: int, young: tuple[int, i
 
 
 @read
-async def entries_all(db: Database, after: str, limit: int, young: tuple[int, int]) -> Page:
-    """Every entry: of a bucket that tells by itself the index does not know enough."""
-    row = await db.fetchrow(
+async def entries(
+    db: Database, after: str, limit: int, young: tuple[int, int]
+) -> list[tuple[Name, str | None, bool]]:
+    """Every entry, with its etag and whether it waits for a run that no job works on; without an
+    etag when it is young."""
+    rows = await db.fetch(
         f"""
-        WITH page AS MATERIALIZED ({_PAGE})
-        SELECT (SELECT key FROM page ORDER BY organization DESC, name DESC LIMIT 1) AS last,
-               (SELECT count(*) FROM page) AS seen,
-               ARRAY(SELECT key FROM page WHERE {_NOT_YOUNG} ORDER BY organization, name)
-               AS suspects
+        SELECT organization, name, CASE WHEN page.{_NOT_YOUNG} THEN e_tag END AS etag,
+               classification_under_way(classification_status)
+               AND classification_idle(organization, name, idempotency_key) AS idle
+        FROM ({_PAGE}) AS page ORDER BY organization, name
         """,
         *young,
         *_parts(after),
         limit,
     )
-    return _page(row, limit)
+    return [(Name(row["organization"], row["name"]), row["etag"], row["idle"]) for row in rows]
 
 
 @read
@@ -118,7 +120,7 @@ async def say_failed(
 
 _PAGE = """
 SELECT organization || '/' || name AS key, organization, name, idempotency_key, event_time,
-       classification_status
+       e_tag, classification_status
 FROM uploads WHERE (organization, name) > ($3, $4) ORDER BY organization, name LIMIT $5
 """
 
