@@ -38,6 +38,7 @@ class Moves:
         self.world = world
         self._backwards = backwards
         self._late_mood = late_mood
+        self._lost = False
 
     @property
     def story(self) -> Story:
@@ -138,8 +139,16 @@ class Moves:
         await self.work(*then)
 
     async def reconcile(self, *then: int) -> None:
-        """Looks at whatever there is, half done or not; what it tells again is one delivery more."""
-        await self.world.look()
+        """Looks at whatever there is, half done or not. There is nothing to find for it unless
+        something was lost, or a telling bucket has not spoken yet."""
+        gave_up = await self.world.dead_letters()
+        mended = await self.world.look()
+        assert not mended or self._lost or gave_up or self.world.telling
+        await self.work(*then)
+
+    async def lose(self, pick: int, *then: int) -> None:
+        self._lost = True
+        await self.world.lose(pick)
         await self.work(*then)
 
     async def retain(self, days: int) -> None:
@@ -201,6 +210,8 @@ class Moves:
         letters = await world.dead_letters()
         while letters:
             letters = [letter for letter in letters if not await world.redrive(letter)]
+            await world.drain(backwards=self._backwards)
+        while self._lost and await world.look():
             await world.drain(backwards=self._backwards)
         if self.story.held or self.story.thoughts:
             await self._wake_all()

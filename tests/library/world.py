@@ -315,6 +315,24 @@ class World(Services):
             return False
         return True
 
+    async def lose(self, nth: int) -> None:
+        """A delivery or a run is gone from the queue, as nothing of ours would take it away."""
+        own = await self.own()
+        kind = await own.fetchval(
+            """
+            WITH waiting AS (
+                SELECT id, row_number() OVER (ORDER BY id) - 1 AS n, count(*) OVER () AS total
+                FROM jobs WHERE organization = $1 AND status IN ('queued', 'delayed')
+                  AND kind IN ('objects.deliver', 'classification.run')
+            )
+            DELETE FROM jobs USING waiting WHERE jobs.id = waiting.id AND n = $2 % total
+            RETURNING kind
+            """,
+            self.organization,
+            nth,
+        )
+        self.story.deliveries -= kind == "objects.deliver"  # which nobody will tell of
+
     async def look(self) -> int:
         """The library is compared with the store, from this organization on."""
         for walk in ("objects", "entries"):

@@ -104,6 +104,12 @@ class Snapshot:
     status: RunStatus | None
     run_number: int | None
 
+    @property
+    def lost_run(self) -> int | None:
+        """The run that the entry waits for although no job works on it."""
+        waits = self.status is not None and self.status.under_way and self.run is None
+        return self.run_number if waits else None
+
 
 @dataclass(frozen=True, slots=True)
 class BeatenBy:

@@ -32,6 +32,7 @@ from safelight.infra.history import SYSTEM, Line
 from safelight.infra.queue.jobs import TOPIC, JobKind
 from safelight.library import repo as library
 from safelight.library.order import Mark, Snapshot, StoreNow
+from safelight.library.project import lost_run
 from safelight.library.reconcile import repo
 from safelight.library.reconcile.mend import (
     Mend,
@@ -188,9 +189,7 @@ class LibraryReconcile:
                 # Right after what the entry stands for: whatever is newer outranks it.
                 await self._tell(unit, one, Action.DELETED, mark.stamp.event_time + 1, None)
             case StartAgain(mark):
-                if found.run is None and found.run_number:
-                    data = {**_facts(one, mark, found.run_number), "reason": "lost"}
-                    unit.tell(Line(f"upload:{one.name}", "run_dropped", data))
+                unit.tell(*lost_run(one.name, found))
                 run = await library.restart(unit, one.name, mark.idempotency_key)
                 unit.announce(TOPIC, self._runs.name)
                 data = {**_facts(one, mark, run), "actor": SYSTEM}
