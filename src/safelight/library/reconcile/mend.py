@@ -30,7 +30,7 @@ class TellDeleted:
 
 
 @dataclass(frozen=True, slots=True)
-class StartAgain:
+class RestartRun:
     """The entry waits for a run that nobody works on."""
 
     mark: Mark
@@ -49,7 +49,7 @@ class SayFailed:
     what: str = "failed"
 
 
-Mend: TypeAlias = TellCreated | TellDeleted | StartAgain | SayFailed
+Mend: TypeAlias = TellCreated | TellDeleted | RestartRun | SayFailed
 
 _NO_ENTRY = (
     "The store holds this image and the library did not have it: its creation is told again."
@@ -73,7 +73,7 @@ def decide_mend(
         return None
     if letter is not None or found.run is RunStatus.FAILED:
         return SayFailed(row, letter)
-    return StartAgain(row)
+    return RestartRun(row)
 
 
 def _stands_for(row: Mark, held: StoreNow) -> bool:

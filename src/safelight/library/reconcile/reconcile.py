@@ -38,8 +38,8 @@ from safelight.library.reconcile.mend import (
     Mend,
     Name,
     Page,
+    RestartRun,
     SayFailed,
-    StartAgain,
     TellCreated,
     TellDeleted,
     decide_mend,
@@ -188,7 +188,7 @@ class LibraryReconcile:
             case TellDeleted(mark):
                 # Right after what the entry stands for: whatever is newer outranks it.
                 await self._tell(unit, one, Action.DELETED, mark.stamp.event_time + 1, None)
-            case StartAgain(mark):
+            case RestartRun(mark):
                 unit.tell(*lost_run(one.name, found))
                 run = await library.restart(unit, one.name, mark.idempotency_key)
                 unit.announce(TOPIC, self._runs.name)
