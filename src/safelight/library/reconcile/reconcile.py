@@ -52,7 +52,7 @@ from safelight.objects.store import Listed, NoSuchObject, ObjectInfo, ObjectStor
 
 YOUNG_MS = 5 * 60_000
 _SECONDS = 3.0  # for each walk, every ten minutes
-_PAGE = 2000
+_PAGE = 1000
 _LISTED = 1000
 _ASKED = 50  # a page of entries whose objects are all asked for
 

@@ -1,4 +1,8 @@
-"""The walks over objects and entries, a page at a time, and the repair that is a row's own."""
+"""The walks over objects and entries, a page at a time, and the repair that is a row's own.
+
+Each row of a page is looked up on the other side by a subquery, which cannot become a join with all
+of that side: a page costs what a page holds, however stale the planner's figures are.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -25,9 +29,10 @@ async def objects_page(db: Database, after: str, limit: int, young: tuple[int, i
         SELECT (SELECT key FROM page ORDER BY key DESC LIMIT 1) AS last,
                (SELECT count(*) FROM page) AS seen,
                ARRAY(SELECT key FROM page
-                     LEFT JOIN uploads USING (organization, name)
-                     WHERE page.marker IS NOT NULL AND page.{_NOT_YOUNG}
-                       AND uploads.idempotency_key IS DISTINCT FROM page.marker
+                     WHERE marker IS NOT NULL AND {_NOT_YOUNG}
+                       AND marker IS DISTINCT FROM (
+                           SELECT idempotency_key FROM uploads
+                           WHERE organization = page.organization AND name = page.name)
                      ORDER BY key) AS suspects
         """,
         *young,
@@ -45,14 +50,12 @@ async def entries_page(db: Database, after: str, limit: int, young: tuple[int, i
         WITH page AS MATERIALIZED ({_PAGE})
         SELECT (SELECT key FROM page ORDER BY organization DESC, name DESC LIMIT 1) AS last,
                (SELECT count(*) FROM page) AS seen,
-               ARRAY(SELECT page.key FROM page
-                     LEFT JOIN LATERAL object_indexed(page.key) AS object ON object.present
-                     WHERE page.{_NOT_YOUNG}
-                       AND (object.key IS NULL
+               ARRAY(SELECT key FROM page
+                     WHERE {_NOT_YOUNG}
+                       AND ((SELECT present FROM object_indexed(page.key)) IS NOT TRUE
                             OR classification_under_way(classification_status)
-                               AND classification_idle(
-                                   page.organization, page.name, idempotency_key))
-                     ORDER BY page.organization, page.name) AS suspects
+                               AND classification_idle(organization, name, idempotency_key))
+                     ORDER BY organization, name) AS suspects
         """,
         *young,
         *_parts(after),
