@@ -13,6 +13,9 @@ from safelight.infra.queue.jobs import Job
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import ImageStatus
 
+NOT_OF_DELIVERIES = [
+    "library.delete", "library.purge_tombstones", "library.reconcile.say_failed",
+]  # fmt: skip
 POINTS = {
     "ingest.offload": (
         "ingest.store", "ingest.fail", "objects.record_put", "objects.link", "objects.bucket_put",
@@ -20,7 +23,7 @@ POINTS = {
     ),
     "objects.deliver": (
         "objects.delivered", "unit.close",
-        *points_of("library.", without=["library.delete", "library.purge_tombstones"]),
+        *points_of("library.", without=NOT_OF_DELIVERIES),
     ),
     "classification.run": tuple(points_of("classification.")),
 }  # fmt: skip
