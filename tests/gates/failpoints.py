@@ -22,7 +22,7 @@ Texts = Mapping[str, str]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # Where statements live besides the repos, each function declared like theirs.
-DECLARED_FILES = ("infra/kv.py", "infra/activity.py")
+DECLARED_FILES = ("infra/kv.py", "infra/activity.py", "infra/identity.py")
 EXEMPT = {
     "cli/": "a person sits before it, and what it calls has its points",
     "infra/db.py": "passes statements on",
@@ -51,7 +51,9 @@ OF_OTHERS = {
     "client": {"post", "put", "patch", "delete"},
 }
 # One effect under a name of its own: calling it is the step.
-WRAPPERS = {"sync_directory", "write_all", "_write_all", "write_private", "self._upload"}
+WRAPPERS = {
+    "commit", "sync_directory", "write_all", "_write_all", "write_private", "self._upload",
+}  # fmt: skip
 _LAST_WORDS = {name.rpartition(".")[2] for name in EFFECTS | WRAPPERS}
 STATEMENTS = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "copy_records_to_table"}
 # Points before something that is no effect by itself, and what a death there shows.

@@ -76,7 +76,10 @@ class Services:
         if not self.telling:
             return Local(self.db, root / "blobs", self.clock).store
         memory: Any = self.bucket  # the same interface as any of obstore's
-        return S3Store(self.db, memory, self.clock, RandomIds(), root / "spool", telling=True)
+        return S3Store(
+            self.db, memory, memory, self.clock, RandomIds(), root / "spool", telling=True,
+            where="memory",
+        )  # fmt: skip
 
     def _handlers(self, *others: Handler[Any]) -> dict[str, Handler[Any]]:
         handlers: tuple[Handler[Any], ...] = (

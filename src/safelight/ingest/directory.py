@@ -17,6 +17,7 @@ from pathlib import Path
 from safelight.errors import ConfigurationError
 from safelight.infra.failpoints import hit
 from safelight.infra.files import sync_directory
+from safelight.infra.identity import MARK
 from safelight.infra.injected import Ids, ImageId
 
 _OURS = re.compile(r"\.?(img_\d{4}-\d{2}-\d{2}_[0-9a-z]+)\.(?:part|jpg|png|webp|gif|avif)")
@@ -40,10 +41,7 @@ class IngestDirectory:
             self.node = _node_id(path, ids)
             self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ConfigurationError(
-                f"The ingest directory {path} cannot be used ({error.strerror}). "
-                "Give SAFELIGHT_INGEST_DIR a directory this user can write."
-            ) from error
+            raise unusable(path, error) from error
 
     def close(self) -> None:
         os.close(self._lock)
@@ -60,18 +58,36 @@ class IngestDirectory:
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def files(self) -> Iterator[IngestFile]:
-        """Only what we could have written; anything else in there is not ours to touch."""
-        with os.scandir(self.path) as entries:
-            for entry in entries:
-                match = _OURS.fullmatch(entry.name)
-                if match is None or not entry.is_file(follow_symlinks=False):
-                    continue
-                try:
-                    modified = entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
-                except FileNotFoundError:
-                    continue  # finished or swept while we looked
-                partial = entry.name.startswith(".")
-                yield IngestFile(Path(entry.path), ImageId(match[1]), partial, modified)
+        yield from files_in(self.path)
+
+
+def files_in(directory: Path) -> Iterator[IngestFile]:
+    """Only what we could have written; anything else in there is not ours to touch."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            match = _OURS.fullmatch(entry.name)
+            if match is None or not entry.is_file(follow_symlinks=False):
+                continue
+            try:
+                modified = entry.stat(follow_symlinks=False).st_mtime_ns // 1_000_000
+            except FileNotFoundError:
+                continue  # finished or swept while we looked
+            partial = entry.name.startswith(".")
+            yield IngestFile(Path(entry.path), ImageId(match[1]), partial, modified)
+
+
+def holds_unmarked(path: Path) -> bool:
+    """Whether there are uploads in a directory that does not say whose it is."""
+    if not path.is_dir() or (path / MARK).exists():
+        return False
+    return any(not file.partial for file in files_in(path))
+
+
+def unusable(path: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"The ingest directory {path} cannot be used ({error.strerror}). "
+        "Give SAFELIGHT_INGEST_DIR a directory this user can write."
+    )
 
 
 def _node_id(path: Path, ids: Ids) -> str:

@@ -79,10 +79,13 @@ class IngestSweep:
 
     async def _fates(self, some: list[IngestFile], *, alone: bool) -> tuple[list[IngestFile], int]:
         """Those to be removed, and how many are to be reported."""
-        known = await repo.statuses(self._db, [file.image_id for file in some])
+        ids = [file.image_id for file in some]
+        known, needed = await repo.statuses(self._db, ids), await repo.unsettled(self._db, ids)
         now = self._clock.now_ms()
         doomed, late = [], 0
         for file in some:
+            if file.image_id in needed:
+                continue  # a bucket may have to be given it again
             status = known.get(file.image_id)
             fate = fate_of(file, status, now_ms=now, ttl_ms=self._ttl_ms, alone=alone)
             match fate:

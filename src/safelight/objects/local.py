@@ -21,12 +21,12 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from safelight.errors import ConfigurationError
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Database
 from safelight.infra.failpoints import hit, reach
 from safelight.infra.files import (
     CHUNK,
@@ -43,6 +43,7 @@ from safelight.objects import repo
 from safelight.objects.keys import owner_of, within
 from safelight.objects.store import (
     Beaten,
+    Cleared,
     Content,
     DamagedObject,
     DeleteWrite,
@@ -113,10 +114,7 @@ class Blobs:
             hit("objects.fsync_root")
             sync_directory(root)
         except OSError as error:
-            raise ConfigurationError(
-                f"The blob directory {root} cannot be used ({error.strerror}). "
-                "Give SAFELIGHT_DATA_DIR a directory this user can write."
-            ) from error
+            raise unusable(root, error) from error
 
     def path(self, sha256: str) -> Path:
         return self.root / sha256[:2] / sha256[2:4] / sha256
@@ -210,6 +208,20 @@ class Blobs:
         return found
 
 
+def blobs_in(root: Path) -> Iterator[str]:
+    """The names of blobs in a directory, whatever else it is."""
+    for path in root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*"):
+        if _NAME.fullmatch(path.name):
+            yield path.name
+
+
+def unusable(root: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"The blob directory {root} cannot be used ({error.strerror}). "
+        "Give SAFELIGHT_DATA_DIR a directory this user can write."
+    )
+
+
 def _link(source: Path, target: Path) -> bool:
     """False: not this way. The target may have appeared, or the file systems do not allow it."""
     try:
@@ -247,8 +259,8 @@ class LocalStore:
             raise StoreUnavailable(f"The blob directory {self._blobs.root} cannot be written.")
 
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
-        async def write(connection: Connection, landed: Landed) -> Written:
-            return await repo.put(connection, key, landed, facts, self._clock.now_ms())
+        async def write(landed: Landed) -> Written:
+            return await repo.put(self._db, key, landed, facts, self._clock.now_ms())
 
         return await self.put_with(key, source, facts, write)
 
@@ -278,25 +290,23 @@ class LocalStore:
             epoch = self._epochs.get(shard, 0)
             landed = Landed(Place.BLOB, what.sha256, what.size, what.sha256, epoch, written)
             try:
-                async with self._db.connection() as connection:
-                    await reach("objects.record_put")
-                    return await write(connection, landed)
+                await reach("objects.record_put")
+                return await write(landed)
             except Retake:
                 self._epochs[shard] = await repo.epoch(self._db, shard)
                 written = await self._spool.run(self._blobs.place, path, what, anew=True)
         raise StoreUnavailable(f"The row of blob {what.sha256} is refused again and again.")
 
     async def delete(self, key: str) -> Written:
-        async def write(connection: Connection, place: Place) -> Written:
-            return await repo.delete(connection, key, place, self._clock.now_ms())
+        async def write(cleared: Cleared) -> Written:
+            return await repo.delete(self._db, key, cleared, self._clock.now_ms())
 
         return await self.delete_with(key, write)
 
     async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
         owner_of(key)
-        async with self._db.connection() as connection:
-            await reach("objects.record_delete")
-            return await write(connection, Place.BLOB)
+        await reach("objects.record_delete")
+        return await write(Cleared(Place.BLOB))
 
     async def head(self, key: str) -> ObjectInfo:
         info, _ = await self._find(key)
