@@ -103,6 +103,23 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.classification_gave_up(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_error jsonb, p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE classification_runs SET status = 'failed', error = p_error, finished_at = p_now
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
+    PERFORM library_note(p_organization, p_name, p_marker, p_run, 'failed');
+END
+$$;
+
+CREATE FUNCTION public.classification_idle(p_organization text, p_name text, p_marker text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT NOT job_lives('classification.run', classification_key(p_organization, p_name, p_marker))
+$$;
+
 CREATE FUNCTION public.classification_key(p_organization text, p_name text, p_marker text) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT p_organization || '/' || p_name || '/' || p_marker $$;
@@ -877,6 +894,13 @@ CREATE FUNCTION public.object_try_lock(p_key text) RETURNS boolean
 CREATE FUNCTION public.object_unsettled(p_key text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$ SELECT EXISTS (SELECT FROM object_outbox WHERE key = p_key) $$;
+
+CREATE FUNCTION public.objects_after(p_after text, p_limit integer) RETURNS SETOF public.objects
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL
+    ORDER BY key LIMIT p_limit
+$$;
 
 CREATE FUNCTION public.print_distance(p_one bigint, p_other bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE

@@ -33,6 +33,7 @@ from safelight.infra.migrate import migrate
 from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
+from safelight.infra.steady import measure_skew
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.directory import IngestDirectory
@@ -40,6 +41,7 @@ from safelight.ingest.put_back import UploadOriginals
 from safelight.ingest.services import open_directory, open_ingest
 from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
+from safelight.library import jobs as library_jobs
 from safelight.library.services import open_library
 from safelight.live.routes import Hub, Messages
 from safelight.objects import jobs as objects_jobs
@@ -58,6 +60,7 @@ from safelight.web.rendering import Pages
 _JOBS = (
     ingest_jobs,
     objects_jobs,
+    library_jobs,
     classification_jobs,
     generations_jobs,
     approvals_jobs,
@@ -93,6 +96,7 @@ async def open_services(
         directory = await open_directory(db, settings.ingest_path, RandomIds())
         stack.callback(directory.close)
         base = await _open_base(stack, settings, db, directory.node)
+        await measure_skew(base.db, base.clock, base.metrics)
         secret = await secret_key(base.db, settings, base.ids)
         opened = await open_store(base, UploadOriginals(db))
         features, store = _open_features(

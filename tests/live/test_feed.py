@@ -13,6 +13,7 @@ from safelight.infra.db import Database
 from safelight.infra.history import Line
 from safelight.infra.queue.jobs import ACTIVITY
 from safelight.live.routes import Hub
+from safelight.testing.waiting import until
 from safelight.wiring import MESSAGES
 
 WRITERS, READERS, SECONDS = 64, 8, 6.0
@@ -115,6 +116,30 @@ async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
     written = await activity.feed(database, "acme", after=0, limit=1000, types=None)
     assert len(written) == 300
     assert all(seen == [row.seq for row in written] for seen in everyone)
+
+
+async def test_a_cancelled_query_does_not_silence_the_room(database: Database) -> None:
+    """The very statement that reads for the room is cancelled while it waits for a lock."""
+    bus = Bus(database, "test")
+    hub, ours = Hub(database, bus, MESSAGES), units(database, bus=bus)
+
+    async def cancelled() -> bool:
+        rows = await database.fetch(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock' "
+            "AND query LIKE '%FROM activity%'"
+        )
+        return len(rows) > 0
+
+    async with hub.room("acme", 0) as room:
+        async with database.transaction() as connection:
+            await connection.execute("LOCK TABLE activity")
+            room.wake()
+            await until(cancelled)
+        async with ours.open("acme") as unit:
+            unit.tell(Line("x:1", TYPE))
+        async with asyncio.timeout(10):
+            assert len(await room.after(0)) == 1
 
 
 async def test_the_feed_can_be_cut_and_history_stays(database: Database) -> None:

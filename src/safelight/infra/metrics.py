@@ -43,6 +43,11 @@ class Metrics:
             ("directory",),
             registry=self.registry,
         )
+        self.clock_skew = Gauge(
+            "safelight_clock_skew_seconds",
+            "By how much this process's clock is ahead of the database's; looked at hourly.",
+            registry=self.registry,
+        )
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

@@ -21,7 +21,7 @@ async def look(unit: Unit, name: str) -> Snapshot:
     row = await unit.connection.fetchrow(
         """
         SELECT (upload).event_time, (upload).sequencer, (upload).source, (upload).e_tag,
-               (upload).idempotency_key, run_status,
+               (upload).idempotency_key, (upload).run, (upload).classification_status, run_status,
                (tombstone).event_time AS buried_time, (tombstone).sequencer AS buried_sequencer,
                (tombstone).source AS buried_source,
                (object).etag, (object).content_type, (object).size, (object).metadata
@@ -31,8 +31,14 @@ async def look(unit: Unit, name: str) -> Snapshot:
         name,
     )
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
-    run = None if row["run_status"] is None else RunStatus(row["run_status"])
-    return Snapshot(_mark(row), _tombstone(row), _present(row), run)
+    return Snapshot(
+        _mark(row),
+        _tombstone(row),
+        _present(row),
+        _status(row["run_status"]),
+        _status(row["classification_status"]),
+        row["run"],
+    )
 
 
 @write
@@ -232,6 +238,10 @@ def _entry(row: asyncpg.Record) -> Entry:
     values = dict(row)
     values["classification_status"] = RunStatus(values["classification_status"])
     return Entry(**values)
+
+
+def _status(text: str | None) -> RunStatus | None:
+    return None if text is None else RunStatus(text)
 
 
 def _mark(row: asyncpg.Record) -> Mark | None:

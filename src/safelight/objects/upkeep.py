@@ -23,6 +23,7 @@ from safelight.infra.failpoints import hit
 from safelight.infra.history import Line
 from safelight.infra.lost_found import HANDFUL, KEPT_MS
 from safelight.infra.metrics import Metrics
+from safelight.infra.steady import SteadyTime
 from safelight.objects import repo
 from safelight.objects.local import Blobs
 from safelight.objects.store import Blob, DamagedObject
@@ -230,7 +231,8 @@ class PurgeObjects:
     async def run(self) -> None:
         now = self._units.clock.now_ms()
         await asyncio.to_thread(_discard, self._drafts, now - _DRAFT_MS)
-        await repo.purge_deleted(self._units.db, now - _REMEMBERED_MS)
+        steady = await SteadyTime(self._units.db, self._units.clock).now_ms()
+        await repo.purge_deleted(self._units.db, steady - _REMEMBERED_MS)
 
 
 def _discard(drafts: Path, before_ms: int) -> None:

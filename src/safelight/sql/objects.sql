@@ -154,6 +154,13 @@ BEGIN
 END
 $$;
 
+-- The objects of organizations after a key, in the order of their keys.
+CREATE OR REPLACE FUNCTION objects_after(p_after text, p_limit integer) RETURNS SETOF objects
+LANGUAGE sql STABLE AS $$
+    SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL
+    ORDER BY key LIMIT p_limit
+$$;
+
 -- The object of a key as the index has it, present or not.
 CREATE OR REPLACE FUNCTION object_indexed(p_key text) RETURNS SETOF objects
 LANGUAGE sql STABLE ROWS 1 AS $$ SELECT * FROM objects WHERE key = p_key $$;

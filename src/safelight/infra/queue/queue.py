@@ -167,6 +167,16 @@ class Queue:
         names = sorted(self.kinds.keys() | found.keys())
         return [found.get(name, KindStatus(name)) for name in names]
 
+    async def living(
+        self,
+        connection: Connection | Database,
+        kind: JobKind[Any],
+        field: str,
+        wanted: Sequence[tuple[str, str]],
+    ) -> set[tuple[str, str]]:
+        """Of organizations and values of a payload's field: those with a job that waits or runs."""
+        return await repo.living(connection, kind.name, field, wanted)
+
     async def throughput(self, hours: int = 24) -> list[HourCount]:
         """The present hour last; hours without work are there too."""
         return await repo.throughput(self.db, hours)
