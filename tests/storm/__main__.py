@@ -5,6 +5,6 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from storm.run import main  # noqa: E402 - found where the line above says
+from storm.run import main
 
 sys.exit(main())

@@ -7,8 +7,8 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -55,18 +55,19 @@ class StormyBucket:
         while self.mood == "hanging":
             await asyncio.sleep(0.1)
         if self.mood == "failing":
-            return await exchange.answer(draw.choice([500, 503]), _ERROR)
-        if self.mood == "late" and exchange.method == "PUT" and draw.random() < 0.5:
+            await exchange.answer(draw.choice([500, 503]), _ERROR)
+        elif self.mood == "late" and exchange.method == "PUT" and draw.random() < 0.5:
             self._later(self._apply(exchange, draw.uniform(0.5, 5)))
-            return exchange.cut()
-        if not self.calm and draw.random() < _LOSSY:
+            exchange.cut()
+        elif not self.calm and draw.random() < _LOSSY:
             if draw.random() < 0.5:
                 await self._apply(exchange)
-            return exchange.cut()
-        answer = await self._apply(exchange)
-        headers = {k: v for k, v in answer.headers.items() if k not in {"connection", "date"}}
-        await exchange.begin(answer.status_code, headers)
-        await exchange.send(answer.content)
+            exchange.cut()
+        else:
+            answer = await self._apply(exchange)
+            headers = {k: v for k, v in answer.headers.items() if k not in {"connection", "date"}}
+            await exchange.begin(answer.status_code, headers)
+            await exchange.send(answer.content)
 
     async def _apply(self, exchange: Exchange, after: float = 0) -> httpx.Response:
         await asyncio.sleep(after)
@@ -89,7 +90,9 @@ class StormyBucket:
         record = {
             "eventVersion": "2.5",
             "eventSource": "aws:s3",
-            "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "eventTime": datetime.now(UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
             "eventName": "ObjectCreated:Put" if created else "ObjectRemoved:Delete",
             "s3": {"bucket": {"name": NAME}, "object": thing},
         }
@@ -124,16 +127,23 @@ async def stormy_bucket(
     draw: random.Random, listeners: list[str], *, telling: bool
 ) -> AsyncIterator[StormyBucket]:
     port = free_port()
+    with _s3_server(port):
+        bucket = StormyBucket(f"http://127.0.0.1:{port}", draw, listeners if telling else [])
+        await until(bucket.made, 30, every=0.2)
+        async with loopback(bucket.handle) as proxy:
+            told = "&events=bucket" if telling else ""
+            bucket.url = f"s3://{NAME}?endpoint={proxy.url}&{CREDENTIALS}{told}"
+            yield bucket
+        await bucket.close()
+
+
+@contextmanager
+def _s3_server(port: int) -> Iterator[None]:
+    """In a process of its own: this one has enough to do."""
     main = f"from moto.server import main; main(['-H', '127.0.0.1', '-p', '{port}'])"
     quiet = subprocess.DEVNULL
     with subprocess.Popen([sys.executable, "-c", main], stdout=quiet, stderr=quiet) as server:
         try:
-            bucket = StormyBucket(f"http://127.0.0.1:{port}", draw, listeners if telling else [])
-            await until(bucket.made, 30, every=0.2)
-            async with loopback(bucket.handle) as proxy:
-                told = "&events=bucket" if telling else ""
-                bucket.url = f"s3://{NAME}?endpoint={proxy.url}&{CREDENTIALS}{told}"
-                yield bucket
-            await bucket.close()
+            yield
         finally:
             server.kill()

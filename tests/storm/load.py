@@ -66,7 +66,9 @@ def picture(number: int, padding: int) -> bytes:
     """A PNG that no other number makes: one pixel, and a text as long as told."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        return (
+            struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        )
 
     text = b"Comment\0" + f"{number}:".encode() + b"x" * padding
     return b"\x89PNG\r\n\x1a\n" + b"".join(
@@ -96,6 +98,9 @@ class Load:
     @property
     def acknowledged(self) -> int:
         return sum(one.acknowledged for one in self.operations)
+
+    def has_acknowledged(self, many: int) -> bool:
+        return self.acknowledged >= many
 
     async def run(self) -> None:
         """Until `end`; returns when every client has had its last answer or lost patience."""
@@ -128,7 +133,9 @@ class Load:
         if what < 0.76:
             return await self._upload(client, server, draw, "free.png", "rename")
         if what < 0.81:
-            return await self._upload(client, server, draw, f"once-{draw.randrange(40)}.png", "refuse")
+            return await self._upload(
+                client, server, draw, f"once-{draw.randrange(40)}.png", "refuse"
+            )
         if what < 0.91:  # half of the hot names only, so that the others show every lost overwrite
             return await self._delete(client, server, f"hot-{draw.randrange(3)}.png")
         return await self._read(client, draw)
@@ -197,4 +204,3 @@ class Load:
                         reader.seen.append((seq, time.monotonic()))
             reader.hung_up += 1
             await asyncio.sleep(0.2)
-

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -18,12 +18,12 @@ import psutil
 
 from emulators.workers_ai import workers_ai
 from faults.clock import NoCompiler, Shim, WrongClock
+from faults.relay import Relay, relay
 from harness import TOKEN, free_port
 from safelight.infra.postgres import account
 from safelight.infra.postgres.server import EmbeddedPostgres, NoServer, join
 from safelight.testing.waiting import until
 from storm.bucket import EVENTS_TOKEN, StormyBucket, stormy_bucket
-from storm.relay import Relay
 from storm.volume import Volume
 
 Store = Literal["local", "s3", "telling"]
@@ -116,6 +116,15 @@ class World:
         for server in self.servers:
             await until(server.ready, seconds, every=0.2)
 
+    async def relieve(self) -> None:
+        """Ends whoever may keep the others from being ready: what the storm itself must not need."""
+        await self.ask(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+        for program in self.programs:
+            program.signal(signal.SIGKILL)
+
     async def supervise(self) -> None:
         """As systemd would."""
         while True:
@@ -178,9 +187,19 @@ async def world(store: Store, root: Path, seed: int, *, worker: bool) -> AsyncIt
                 programs = [_serve(made, n, common, shim) for n in range(2)]
                 urls = [program.url for program in programs]
                 draw = random.Random(f"{seed}/bucket")
-                async with stormy_bucket(draw, urls, telling=store == "telling") as made.bucket:
-                    for n, program in enumerate(programs):
-                        await _connect(made, n, program, made.bucket)
+                async with (
+                    stormy_bucket(draw, urls, telling=store == "telling") as made.bucket,
+                    AsyncExitStack() as relays,
+                ):
+                    for program in programs:
+                        program.relay, url = await relays.enter_async_context(
+                            relay(made.database_url)
+                        )
+                        program.environment |= {
+                            "SAFELIGHT_DATABASE_URL": url,
+                            "SAFELIGHT_OBJECT_STORE_URL": made.bucket.url,
+                            "SAFELIGHT_EVENTS_TOKEN": EVENTS_TOKEN,
+                        }
                     await _begin(made, programs, watching)
                     yield made
         finally:
@@ -208,7 +227,9 @@ def _shim(root: Path) -> Shim | None:
     return None
 
 
-def _program(made: World, name: str, command: list[str], common: dict[str, str], shim: Shim | None) -> Program:
+def _program(
+    made: World, name: str, command: list[str], common: dict[str, str], shim: Shim | None
+) -> Program:
     clock = shim.clock(name) if shim else None
     environment = {**common, **(clock.environment if clock else {})}
     return Program(name, command, environment, made.root / "logs" / f"{name}.log", clock=clock)
@@ -233,16 +254,6 @@ def _postgres(made: World, shim: Shim | None) -> EmbeddedPostgres:
     postgres = EmbeddedPostgres(made.volume.where / "database")
     postgres.start()
     return postgres
-
-
-async def _connect(made: World, number: int, program: Program, bucket: StormyBucket) -> None:
-    program.relay = Relay(made.database_url, made.root / f"relay-{number}")
-    await program.relay.start()
-    program.environment |= {
-        "SAFELIGHT_DATABASE_URL": program.relay.url,
-        "SAFELIGHT_OBJECT_STORE_URL": bucket.url,
-        "SAFELIGHT_EVENTS_TOKEN": EVENTS_TOKEN,
-    }
 
 
 __all__ = ["NoServer", "Program", "Store", "World", "world"]
