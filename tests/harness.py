@@ -5,6 +5,7 @@ import json
 import os
 import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -124,6 +125,11 @@ def running(data_dir: Path, *options: str, **environment: str) -> Iterator[Serve
     finally:
         if server.process.poll() is None:
             server.stop()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
 def picture(kind: str = "JPEG", size: tuple[int, int] = (64, 48), colour: str = "orange") -> bytes:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import asyncpg
+import psutil
 import pytest
 import structlog
 
@@ -23,6 +24,7 @@ from infra.postgres.clusters import (
     value,
 )
 from safelight.infra.failpoints import EXIT_CODE
+from safelight.infra.postgres import cluster
 from safelight.infra.postgres.account import Account, account_for, launch
 from safelight.infra.postgres.cluster import answering_postmaster, orphans, until_alone
 from safelight.infra.postgres.process import Postmaster
@@ -63,6 +65,22 @@ async def test_an_orphan_is_waited_for(data_dir: Path, life: Beginner, starter: 
     resume.start()
     assert await kept(starter(data_dir).url) == 1
     resume.join()
+
+
+async def test_one_that_died_with_its_parent_while_it_recovered(
+    data_dir: Path, life: Beginner, starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL 18 never ends when it is told to while its startup process begins."""
+    monkeypatch.setattr(cluster, "_FAST_SECONDS", 1.0)
+    running = life(data_dir)
+    heard = running.hear()
+    connection = await asyncpg.connect(heard["url"])
+    os.kill(connection.get_server_pid(), signal.SIGKILL)
+    connection.terminate()
+    postmaster = psutil.Process(heard["pid"])
+    eventually(lambda: any("startup" in child.cmdline()[0] for child in postmaster.children()))
+    running.kill()  # which tells it
+    assert await kept(starter(data_dir).url) == 1
 
 
 async def test_watch_restarts_a_killed_postmaster_and_no_committed_row_is_lost(
