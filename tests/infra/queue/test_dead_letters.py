@@ -11,7 +11,6 @@ from infra.queue.crew import (
     a_kind,
     a_queue,
     crew,
-    end_leases,
     nothing_left,
     rows,
 )
@@ -249,13 +248,16 @@ async def test_a_hook_that_fails_buries_nothing_and_is_tried_again(database: Dat
     starts = Starts(die)
     async with crew(database, starts, kind=KIND, on_dead=fail_once) as team:
         await team.add(1, KIND)
-        await until(lambda: tries == 1)
-        [row] = await rows(database)
-        assert row["status"] == "running"
-        await end_leases(database)
+        [row] = await until(lambda: put_back(database))
+        assert "the hook has a bug" in row["error"]["message"]
+        await database.execute("UPDATE jobs SET run_at = now()")
         team.queue.wake()
         await until(team.queue.dead_letters.page)
     assert await database.fetchval("SELECT count(*) FROM activity") == 1
+
+
+async def put_back(db: Database) -> list[dict[str, Any]]:
+    return [row for row in await rows(db) if row["status"] == "delayed"]
 
 
 async def test_throughput_counts_every_verdict(database: Database) -> None:

@@ -25,8 +25,8 @@ from infra.queue.crew import (
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Done, Failure, Job, JobId, Opening, PutBack, Verdict
-from safelight.infra.queue.worker import Ledger
+from safelight.infra.queue.jobs import Done, Failure, Job, Opening, PutBack, Verdict
+from safelight.infra.queue.ledger import Ledger
 from safelight.testing.waiting import until
 
 LEASE = 1.0
@@ -101,7 +101,7 @@ async def test_a_blocked_loop_loses_its_job_and_says_so(database: Database) -> N
         finally:
             over.set()
             await asyncio.to_thread(thread.join)
-    assert [job.attempt for _, _, job in taken_over.seen] == [2]
+    assert [job.deaths for _, _, job in taken_over.seen] == [1]
     shouts = [line["at"] for line in logs if line["event"] == "loop.blocked"]
     assert any("time.sleep(LEASE * 3)" in where for where in shouts)
 
@@ -128,17 +128,7 @@ async def claim(db: Database, owner: str) -> list[Job[Number]]:
     found = await queue_repo.claim(
         db, [Opening("test.work", 10, "")], "here", owner, timedelta(seconds=10)
     )
-    return [
-        Job(
-            JobId(row["id"]),
-            kind,
-            row["organization"],
-            row["payload"],
-            row["claim"],
-            row["attempts"],
-        )
-        for row in found
-    ]
+    return [Job.load(kind, row) for row in found]
 
 
 async def test_a_zombie_changes_nothing(database: Database, zombie: Job[Number]) -> None:
@@ -192,7 +182,7 @@ async def test_a_job_put_off_and_claimed_again_at_once_keeps_its_new_lease(
     lease = timedelta(seconds=1)
     for _ in range(2):
         [row] = await queue_repo.claim(database, [("test.work", 1, "")], "here", "me", lease)
-        job = Job(JobId(row["id"]), WORK, "acme", row["payload"], row["claim"], row["attempts"])
+        job = Job.load(WORK, row)
         ledger.hold(job)
         if job.claim == 1:
             first = job
