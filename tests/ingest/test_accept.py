@@ -123,14 +123,12 @@ async def test_the_database_refuses(
 
 
 @pytest.mark.parametrize("mode", ["before", "after"])
-@pytest.mark.parametrize(
-    ("on_conflict", "marker"), [(OnConflict.REPLACE, EXECUTION), (OnConflict.RENAME, b"COMMIT")]
-)
+@pytest.mark.parametrize("on_conflict", OnConflict)
 async def test_the_connection_is_lost_during_commit(
-    db: Database, directory: IngestDirectory, on_conflict: OnConflict, marker: bytes, mode: str
+    db: Database, directory: IngestDirectory, on_conflict: OnConflict, mode: str
 ) -> None:
     wanted = replace(UPLOAD, on_conflict=on_conflict)
-    async with cutting(db.url, marker) as (proxy, url):
+    async with cutting(db.url, EXECUTION) as (proxy, url):
         through = await Database.open(url, pool_size=2)
         proxy.mode = mode
         ingest = build(through, directory)
@@ -147,15 +145,21 @@ async def test_the_connection_is_lost_during_commit(
 
 
 @pytest.mark.parametrize("mode", ["before", "after"])
+@pytest.mark.parametrize("on_conflict", OnConflict)
 async def test_an_unknown_outcome_keeps_the_file_and_the_sweep_decides(
-    db: Database, directory: IngestDirectory, mode: str, monkeypatch: pytest.MonkeyPatch
+    db: Database,
+    directory: IngestDirectory,
+    on_conflict: OnConflict,
+    mode: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    wanted = replace(UPLOAD, on_conflict=on_conflict)
     monkeypatch.setattr("safelight.ingest.accept._LOOK_AGAIN_SECONDS", (0.01, 0.01))
     async with cutting(db.url, EXECUTION) as (proxy, url):
         through = await Database.open(url, pool_size=2)
         proxy.mode, proxy.refuse_afterwards = mode, True
         with pytest.raises(OutcomeUnknown):
-            await build(through, directory).accept(UPLOAD, good())
+            await build(through, directory).accept(wanted, good())
         through.terminate()
     assert len(left(directory)) == 1
     removed = await IngestSweep(db, directory, SystemClock(), Metrics(), 86_400).at_start()

@@ -4,6 +4,8 @@ import asyncio
 import random
 import time
 
+import asyncpg
+
 from safelight.infra import activity
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
@@ -35,20 +37,19 @@ def units(db: Database, now: int = 0, bus: Bus | None = None) -> Units:
 
 
 async def write(db: Database, number: int, end: float, written: list[str]) -> None:
-    """Units of random length, some undone after their last statement, each with its history."""
+    """Units of random length, some undone by their last statement, each with its history."""
     count, ours = 0, units(db)
     while time.monotonic() < end:
         count += 1
         lines = [Line(f"image:{number}-{count}-{n}", TYPE) for n in range(random.randint(1, 3))]
         try:
-            async with db.transaction() as connection, ours.on(connection, "acme") as unit:
-                await connection.execute("SELECT pg_sleep($1)", random.random() / 200)
+            async with ours.open("acme") as unit:
+                await unit.connection.execute("SELECT pg_sleep($1)", random.random() / 200)
                 unit.tell(*lines)
-                if random.random() < 0.2:
-                    await unit.close()
-                    raise ZeroDivisionError
+                if random.random() < 0.2:  # takes the lock, numbers and writes, and is refused
+                    unit.tell_others("nobody", Line("", None))  # type: ignore[arg-type]
             written.extend(line.subject for line in lines)
-        except ZeroDivisionError:
+        except asyncpg.NotNullViolationError:
             pass
 
 

@@ -24,6 +24,7 @@ from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
 
+_LAST_WORDS_SECONDS = 10.0
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where everything is kept.")]
 
 
@@ -95,7 +96,7 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """Tells where it is once it answers."""
+    """Tells where it is once it answers, and lets requests that it cuts short have a last word."""
 
     def __init__(self, config: uvicorn.Config, address: str, link: str | None) -> None:
         super().__init__(config)
@@ -108,6 +109,13 @@ class _Server(uvicorn.Server):
         print(f"\n  Safelight is running at {self._address}", flush=True)
         if self._link:
             print(f"  Sign in once with this link:  {self._address}{self._link}\n", flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Past the limit requests are cancelled; an upload whose record is being written then ends
+        it and is answered, before what it stands on is closed."""
+        await super().shutdown(sockets)
+        if cancelled := list(self.server_state.tasks):
+            await asyncio.wait(cancelled, timeout=_LAST_WORDS_SECONDS)
 
 
 def _address(settings: Settings, listener: socket.socket) -> str:

@@ -76,13 +76,12 @@ class Keeper:
             facts = Facts(kind.content_type, {"organizationId": keeping.generation.organization})
             key = key_of(keeping.task.artifact_id)
 
-            async def write(connection: Connection, landed: Landed) -> Unit:
+            async def write(connection: Connection, landed: Landed) -> None:
                 units, organization = self._owner.units, keeping.generation.organization
-                async with units.on(connection, organization) as unit:
+                async with units.open(organization, connection) as unit:
                     await objects.put(connection, key, landed, facts, unit.now)
                     artifact = artifact_of(keeping, landed, kind, said, unit.now)
                     await self._record(unit, keeping, artifact, cost_of(said))
-                return unit
 
             async def unwanted(connection: Connection) -> None:
                 """A look without a lock, which would be held while the bytes travel to a bucket."""
@@ -92,8 +91,7 @@ class Keeper:
                     raise Unwanted
 
             await reach("generations.put")
-            put = self._store.put_with(key, _joined(head, pieces), facts, write, unwanted)
-            self._owner.units.spread(await put)
+            await self._store.put_with(key, _joined(head, pieces), facts, write, unwanted)
 
     async def _record(
         self, unit: Unit, keeping: Keeping, artifact: Artifact, cost: Decimal | None

@@ -280,11 +280,22 @@ async def blobs_after(db: Database, position: str, limit: int) -> list[Blob]:
 
 
 @read
-async def lock_blob(connection: Connection, sha256: str) -> Blob | None:
+async def blob_version(db: Database, sha256: str) -> str | None:
+    """Changes with every write to the row."""
+    version: str | None = await db.fetchval(
+        "SELECT xmin::text FROM blobs WHERE sha256 = $1", sha256
+    )
+    return version
+
+
+@read
+async def lock_blob(connection: Connection, sha256: str, version: str | None) -> Blob | None:
+    """None: it is condemned, gone, or not as it was."""
     row = await connection.fetchrow(
         "SELECT sha256, size, state FROM blobs WHERE sha256 = $1 AND state <> 'condemned' "
-        "FOR UPDATE",
+        "AND xmin::text = $2 FOR UPDATE",
         sha256,
+        version,
     )
     return None if row is None else Blob(*row.values())
 

@@ -129,7 +129,7 @@ class Ticket:
 
 
 # The last step of a put: index, event, and what must be true together with them. One statement,
-# or a transaction that it opens itself.
+# or a unit of work on this connection.
 PutWrite = Callable[[Connection, Landed], Awaitable[R]]
 # Asked under the key's lock before bytes replace others. An answer ends the put there.
 Beaten = Callable[[Connection], Awaitable[R | None]]

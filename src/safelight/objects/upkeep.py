@@ -12,13 +12,12 @@ Purging forgets drafts of puts that died, and, for every store, old tombstones a
 """
 
 import asyncio
-from itertools import groupby
 from pathlib import Path
 
 import structlog
 from prometheus_client import Gauge
 
-from safelight.infra.activity import Unit, Units
+from safelight.infra.activity import Units
 from safelight.infra.failpoints import hit
 from safelight.infra.history import Line
 from safelight.infra.metrics import Metrics
@@ -140,27 +139,22 @@ class Scrub:
     async def _look_at(self, blob: Blob) -> None:
         whole = await asyncio.to_thread(self._blobs.is_whole, blob.sha256)
         if whole != (blob.state == "live"):
-            for told in await self._recheck_locked(blob.sha256):
-                self._units.spread(told)
+            await self._recheck(blob.sha256)
 
-    async def _recheck_locked(self, sha256: str) -> list[Unit]:
-        """Looks once more with the row locked: it may just have been put, or been removed. The end
-        is in the story of every upload whose bytes these are, so there is a unit for each of their
-        organizations, on one connection."""
+    async def _recheck(self, sha256: str) -> None:
+        """Looks once more at the row as it is now, and believes that only if nobody has touched the
+        row meanwhile: it may just have been put, or been removed. The end is in the story of every
+        upload whose bytes these are."""
+        version = await repo.blob_version(self._db, sha256)
+        whole = await asyncio.to_thread(self._blobs.is_whole, sha256)
         async with self._units.open("") as unit:
-            blob = await repo.lock_blob(unit.connection, sha256)
-            whole = await asyncio.to_thread(self._blobs.is_whole, sha256)
+            blob = await repo.lock_blob(unit.connection, sha256, version)
             if blob is None or whole == (blob.state == "live"):
-                return []
+                return
             await repo.set_blob_state(unit.connection, sha256, "live" if whole else "damaged")
             structlog.get_logger().error("blob.healed" if whole else "blob.damaged", sha256=sha256)
-            told = []
-            names = await repo.names_of(unit.connection, sha256)
-            for organization, group in groupby(names, key=lambda pair: pair[0]):
-                async with self._units.on(unit.connection, organization) as theirs:
-                    theirs.tell(*(_line(name, whole=whole) for _, name in group))
-                told.append(theirs)
-        return told
+            for organization, name in await repo.names_of(unit.connection, sha256):
+                unit.tell_others(organization, _line(name, whole=whole))
 
 
 def _line(name: str, *, whole: bool) -> Line:

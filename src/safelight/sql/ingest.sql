@@ -1,14 +1,44 @@
 -- Records an upload: its row, its job and its history, or nothing. `p_image` has the columns of images.
+-- Of two images the one whose ordinal is larger is the newer; created_at is for people.
 CREATE OR REPLACE FUNCTION image_record(p_image jsonb, p_node text, p_lines jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     image images%ROWTYPE;
 BEGIN
     image := jsonb_populate_record(NULL::images, p_image);
+    image.ordinal := nextval('images_ordinal');
     INSERT INTO images SELECT image.*;
     PERFORM job_enqueue('ingest.offload', image.organization,
                         jsonb_build_object('imageId', image.id), image.id, p_node);
     PERFORM activity_append(image.organization, image.created_at, p_lines);
+END
+$$;
+
+-- Those of the names that an object has, or an upload that is on its way to become one.
+CREATE OR REPLACE FUNCTION names_taken(p_organization text, p_names text[]) RETURNS SETOF text
+LANGUAGE sql STABLE AS $$
+    SELECT name FROM unnest(p_names) AS wanted(name)
+    WHERE EXISTS (SELECT FROM object_indexed(p_organization || '/' || wanted.name) AS object
+                  WHERE object.present)
+       OR EXISTS (SELECT FROM images LEFT JOIN delete_intents ON image_id = images.id
+                  WHERE images.organization = p_organization AND images.name = wanted.name
+                    AND status IN ('UPLOADED', 'INGESTED') AND image_id IS NULL)
+$$;
+
+-- The same as image_record if the image's name is free. False: it is not, and nothing was recorded.
+-- The names' lock makes one choice in an organization come after the other, and ends with this
+-- statement; so must the transaction.
+CREATE OR REPLACE FUNCTION image_record_if_free(p_image jsonb, p_node text, p_lines jsonb)
+RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM names_lock(p_image ->> 'organization');
+    PERFORM names_taken(p_image ->> 'organization', ARRAY[p_image ->> 'name']);
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM image_record(p_image, p_node, p_lines);
+    RETURN true;
 END
 $$;
 

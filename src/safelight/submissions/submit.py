@@ -172,15 +172,13 @@ class Submit:
             raise Replaced
         key, facts = pinned_key(new), Facts(found.content_type)
 
-        async def write(connection: Connection, landed: Landed) -> tuple[Unit, Submission]:
-            async with self.units.on(connection, wanted.organization) as unit:
+        async def write(connection: Connection, landed: Landed) -> Submission:
+            async with self.units.open(wanted.organization, connection) as unit:
                 await objects.put(connection, key, landed, facts, unit.now)
-                return unit, await _record(unit, wanted, found, new, landed.sha256)
+                return await _record(unit, wanted, found, new, landed.sha256)
 
         await reach("submissions.copy")
-        unit, submission = await self.store.put_with(key, content.chunks, facts, write)
-        self.units.spread(unit)
-        return submission
+        return await self.store.put_with(key, content.chunks, facts, write)
 
 
 async def _record(

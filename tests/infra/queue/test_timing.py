@@ -120,8 +120,8 @@ async def test_an_alarm_set_while_the_worker_looks_is_not_overlooked(
     look = queue_repo.tend
     starts = Starts()
 
-    async def look_and_miss(*values: Any) -> tuple[list[str], float | None]:
-        answer = await look(*values)
+    async def look_and_miss(*values: Any, **options: Any) -> queue_repo.Tended:
+        answer = await look(*values, **options)
         if not alarms:
             alarms.append(await team.add(1, run_in=0.2))
         return answer

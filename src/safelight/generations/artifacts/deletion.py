@@ -24,15 +24,14 @@ class ArtifactDeletion:
         self._when_deleted = when_deleted
 
     async def delete(self, artifact: Artifact, actor: Mapping[str, str]) -> None:
-        async def write(connection: Connection, place: Place) -> Unit:
-            async with self._units.on(connection, artifact.organization) as unit:
+        async def write(connection: Connection, place: Place) -> None:
+            async with self._units.open(artifact.organization, connection) as unit:
                 await objects.delete(connection, key_of(artifact.id), place, unit.now)
                 if not await repo.remove(connection, artifact.id, unit.now):
-                    return unit  # somebody else has just deleted it
+                    return  # somebody else has just deleted it
                 if self._when_deleted:
                     await self._when_deleted(unit, artifact.id)
                 unit.tell(artifact_deleted(artifact, actor))
-            return unit
 
         await reach("generations.delete_artifact")
-        self._units.spread(await self._store.delete_with(key_of(artifact.id), write))
+        await self._store.delete_with(key_of(artifact.id), write)

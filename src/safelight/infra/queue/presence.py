@@ -10,14 +10,12 @@ import asyncio
 from collections.abc import Iterable
 from contextlib import suppress
 
-import asyncpg
 import structlog
 
-from safelight.infra.db import Database
+from safelight.infra.db import Database, connect
 from safelight.infra.queue import repo
 
 _PATIENCE_SECONDS = 5.0
-_CONNECT_SECONDS = 5.0
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.25
 
@@ -59,9 +57,7 @@ class Presence:
 
     async def _hold(self) -> None:
         """Until the session is lost. It is asked now and then: a vanished server says nothing."""
-        connection = await asyncpg.connect(
-            self._db.url, timeout=_CONNECT_SECONDS, command_timeout=_ANSWER_SECONDS
-        )
+        connection = await connect(self._db.url, command=_ANSWER_SECONDS)
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:

@@ -21,7 +21,7 @@ from safelight.infra.queue.jobs import (
 
 P = TypeVar("P")
 Db = Connection | Database
-_ENROL_SECONDS = 60.0  # an earlier session of the same worker may not be known to be dead yet
+_ENROL_SECONDS = 15.0  # an earlier session of the same worker may not be known to be dead yet
 
 
 @write
