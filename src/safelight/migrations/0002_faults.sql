@@ -8,7 +8,7 @@ ALTER TABLE jobs
     ADD COLUMN waits      integer NOT NULL DEFAULT 0,  -- how often in a row something else was away
     ADD COLUMN lease      interval,                    -- how long lease_until is renewed for
     ADD COLUMN delayed_at timestamptz;                 -- when run_at was chosen
-CREATE INDEX jobs_suspect ON jobs (run_at) WHERE status = 'delayed' AND deaths >= 2;
+CREATE INDEX jobs_suspect ON jobs (deaths, run_at) WHERE status = 'delayed' AND deaths >= 2;
 CREATE INDEX jobs_delayed_at ON jobs (delayed_at) WHERE status = 'delayed';
 
 -- Workers whose presence can be asked for (sql/locks.sql, 8). Those of the version before are not here,

@@ -26,7 +26,8 @@ $$;
 
 -- The functions below keep one plan per connection. It may be made while the table is empty and used
 -- when it is not, so plans that only suit a small table are forbidden, and everything after a claim
--- is fenced on (id, claim, lease_until IS NOT NULL), which only the primary key can serve.
+-- is fenced on (id, claim, lease_until IS NOT NULL), which only the primary key can serve. What looks
+-- for a few among many may not sort or collect either, and names the order that one index alone has.
 
 -- Ends a job inside the handler's own last statement. False: it is no longer the caller's, and
 -- whatever hangs on this answer must not be written.
@@ -258,13 +259,13 @@ BEGIN
 END
 $$;
 
--- Takes the suspect that has been due for longest, whose kind is one of p_kinds.
+-- Takes a suspect of one of p_kinds that is due: of the fewest deaths, and due for longest.
 CREATE OR REPLACE FUNCTION job_take_suspect(
     p_kinds text[], p_node text, p_owner text, p_lease interval
 ) RETURNS TABLE (
     id bigint, kind text, organization text, payload jsonb, claim integer, attempts integer,
     deaths integer, waits integer, error jsonb
-) LANGUAGE plpgsql SET enable_seqscan = off AS $$
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
@@ -275,7 +276,7 @@ BEGIN
         SELECT j.id FROM jobs j
         WHERE j.status = 'delayed' AND j.deaths >= 2 AND j.run_at <= now()
           AND j.kind = ANY (p_kinds) AND j.node IN ('', p_node)
-        ORDER BY j.run_at, j.id LIMIT 1 FOR UPDATE SKIP LOCKED
+        ORDER BY j.deaths, j.run_at LIMIT 1 FOR UPDATE SKIP LOCKED
     ))
     RETURNING jobs.id, jobs.kind, jobs.organization, jobs.payload, jobs.claim, jobs.attempts,
               jobs.deaths, jobs.waits, jobs.error;
@@ -318,7 +319,7 @@ $$;
 
 -- Takes the jobs of these workers away, of each that is still gone, whatever their leases say.
 CREATE OR REPLACE FUNCTION job_take_over(p_owners text[]) RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     gone text;
 BEGIN
@@ -326,7 +327,7 @@ BEGIN
         IF presence_gone(gone) THEN
             PERFORM job_orphan(ARRAY(
                 SELECT id FROM jobs WHERE status = 'running' AND owner = gone
-                LIMIT 1000 FOR UPDATE SKIP LOCKED
+                ORDER BY lease_until LIMIT 1000 FOR UPDATE SKIP LOCKED
             ), '');
         END IF;
     END LOOP;
@@ -342,11 +343,11 @@ $$;
 -- whoever lives renews it. What was put off waits as long from now on as it was meant to wait then.
 -- A time that somebody chose by another clock cannot be told from it, and may come early.
 CREATE OR REPLACE FUNCTION job_mend_times() RETURNS void
-LANGUAGE plpgsql SET enable_seqscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 BEGIN
     UPDATE jobs SET lease_until = now() + lease WHERE id = ANY (ARRAY(
         SELECT id FROM jobs WHERE status = 'running' AND lease_until > now() + 2 * lease
-        FOR UPDATE SKIP LOCKED
+        ORDER BY lease_until FOR UPDATE SKIP LOCKED
     ));
     UPDATE jobs SET run_at = now() + greatest(run_at - delayed_at, interval '0'), delayed_at = now()
     WHERE id = ANY (ARRAY(
@@ -364,7 +365,8 @@ CREATE OR REPLACE FUNCTION job_attend(
     p_kinds text[], p_node text, p_schedules text[], p_owner text, p_held bigint[],
     p_patient boolean,
     OUT ready text[], OUT wait double precision, OUT suspect double precision, OUT absent text[]
-) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+) LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     due record;
 BEGIN
@@ -397,18 +399,22 @@ BEGIN
         ) AS any_job
     );
     wait := extract(epoch FROM least(
-        (SELECT min(run_at) FROM jobs WHERE status = 'delayed' AND deaths < 2),
+        (SELECT run_at FROM jobs WHERE status = 'delayed' AND deaths < 2 ORDER BY run_at LIMIT 1),
         (SELECT min(lease_until) FROM jobs WHERE status = 'running' AND NOT p_patient),
         (SELECT min(next_at) FROM job_schedules WHERE name = ANY (p_schedules))
     ) - clock_timestamp());
     suspect := extract(epoch FROM (
-        SELECT min(run_at) FROM jobs
-        WHERE status = 'delayed' AND deaths >= 2 AND kind = ANY (p_kinds) AND node IN ('', p_node)
+        SELECT min(run_at) FROM (
+            SELECT run_at FROM jobs WHERE status = 'delayed' AND deaths >= 2
+                                      AND kind = ANY (p_kinds) AND node IN ('', p_node)
+            ORDER BY deaths, run_at OFFSET 0
+        ) AS suspects
     ) - clock_timestamp());
     absent := ARRAY(
-        SELECT owner FROM (SELECT DISTINCT owner FROM jobs
-                           WHERE status = 'running' AND owner <> p_owner) AS holders
-        JOIN job_workers USING (owner) WHERE presence_gone(owner)
+        SELECT DISTINCT owner FROM (
+            SELECT owner FROM jobs WHERE status = 'running' AND owner <> p_owner
+            ORDER BY lease_until OFFSET 0
+        ) AS holders JOIN job_workers USING (owner) WHERE presence_gone(owner)
     );
 END
 $$;

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from infra.queue.crew import (
+    NEVER,
     WORK,
     Number,
     Starts,
@@ -192,3 +193,66 @@ async def test_a_job_put_off_and_claimed_again_at_once_keeps_its_new_lease(
     await ledger.renew()
     late = "SELECT lease_until > now() + interval '1 minute' FROM jobs"
     assert await database.fetchval(late)
+
+
+async def test_a_lost_lease_under_a_slow_handler_ends_well(database: Database) -> None:
+    """The job comes back to the process that still runs it: it is not run beside itself, and its new
+    lease does not end with the old handler."""
+    running = most = 0
+
+    async def slow(job: Job[Number]) -> Verdict:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            if job.claim == 1:
+                await asyncio.Event().wait()
+        finally:
+            running -= 1
+        return Done()
+
+    starts = Starts(slow)
+    async with crew(database, starts) as team:
+        await team.add(1)
+        await until(lambda: starts.seen)
+        await end_leases(database)
+        await queue_repo.tend(database, ["test.work"], "here", [])  # somebody else looks
+        team.queue.wake(WORK)
+        await until(lambda: nothing_left(database))
+    assert most == 1
+    assert [job.deaths for _, _, job in starts.seen] == [0, 1]
+
+
+async def test_a_worker_never_takes_its_own_leases_for_expired(database: Database) -> None:
+    """A suspended machine, or a clock that jumped: it has them in hand, whatever the time."""
+    over = asyncio.Event()
+
+    async def until_told(_: Job[Number]) -> Verdict:
+        await over.wait()
+        return Done()
+
+    starts = Starts(until_told)
+    tend = failpoints.observe("queue.tend")
+    async with crew(database, starts, poll=NEVER) as team:
+        await team.add(1)
+        await until(lambda: starts.seen)
+        for _ in range(3):
+            await end_leases(database)
+            looks = tend.passes
+            team.queue.wake()
+            await tend.passed(looks + 1)
+        over.set()
+        await until(lambda: nothing_left(database))
+    assert [job.claim for _, _, job in starts.seen] == [1]
+
+
+async def test_after_trouble_others_have_time_to_renew(database: Database) -> None:
+    """The database was away for longer than a lease, for everybody."""
+    await add_many(database, 1)
+    await claim(database, "somebody-else")
+    await end_leases(database)
+    starts, tend = Starts(), failpoints.arm("queue.tend", "raise@1")
+    async with crew(database, starts, grace=3600, poll=0.05):
+        await tend.passed(6)
+        assert starts.seen == []
+        await database.execute("DELETE FROM jobs")
