@@ -15,7 +15,9 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 
+from safelight.errors import Unavailable
 from safelight.infra.activity import Units
+from safelight.infra.away import is_away
 from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.files import ChecksumMismatch
@@ -37,7 +39,7 @@ MISSING = Failure("FILE_MISSING", "The received file is no longer in the ingest 
 CHANGED = Failure("CHECKSUM_ERROR", "The received file is not what it was when it arrived.")
 
 
-class DirectoryAway(Exception):
+class DirectoryAway(Unavailable):
     """The ingest directory is not the one this worker started with: a volume is not mounted."""
 
 
@@ -72,7 +74,8 @@ class Offload:
         try:
             stored = await self._bring(image, job)
         except Exception as error:  # noqa: BLE001 - whatever it is, the history tells of it
-            await self._note(image, job, error)
+            if not (is_away(error) and job.waits):  # a wait is told of once, however long it is
+                await self._note(image, job, error)
             return Retry(error)
         self._announce(image, stored)
         return job.ended(stored.outcome is not OffloadOutcome.LOST)

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -80,7 +81,7 @@ async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
         "hold": hold, "poisoned": poisoned, "work": work,
     }  # fmt: skip
     await bus.start()
-    handlers = [Handler(WORK, behaviours[behaviour]), Handler(TICK, tick)]
+    handlers: list[Handler[Any]] = [Handler(WORK, behaviours[behaviour]), Handler(TICK, tick)]
     worker = Worker(queue, handlers, [Schedule(TICK, 1)], grace=0.2, quiet=0)
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)

@@ -110,8 +110,11 @@ async def test_an_end_that_cannot_be_written_holds_up_nobody(
         await team.add(1, KIND)
         await team.add(0, KIND)
         await until(team.queue.dead_letters.page)
+        assert [row["error"]["code"] for row in await until(lambda: put_back(database))] == [
+            "END_UNWRITTEN"
+        ]
         monkeypatch.undo()
-        await end_leases(database)
+        await database.execute("UPDATE jobs SET run_at = now() WHERE status = 'delayed'")
         team.queue.wake()
         await until(lambda: only_dead(database))
 

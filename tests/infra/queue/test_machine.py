@@ -57,7 +57,11 @@ GUARDS = {
     "new claim": ("job_take", "claim = jobs.claim + 1", "claim = jobs.claim"),
     "new claim of a suspect": ("job_take_suspect", "claim = jobs.claim + 1", "claim = jobs.claim"),
     "attempt at claim": ("job_take", "attempts = jobs.attempts + 1", "attempts = jobs.attempts"),
-    "death counted": ("job_orphan", "deaths = deaths + (owner <> p_owner)", "deaths = deaths + (false)"),
+    "death counted": (
+        "job_orphan",
+        "deaths = deaths + (owner <> p_owner)",
+        "deaths = deaths + (false)",
+    ),
     "suspects apart": ("job_attend", "run_at <= now() AND deaths < 2", "run_at <= now()"),
     "dedupe skip": (
         "job_enqueue",

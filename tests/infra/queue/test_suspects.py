@@ -10,7 +10,6 @@ from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.jobs import DEATHS, Done, Job, JobId, Verdict
 from safelight.testing.waiting import until
 
-
 HOUR = timedelta(hours=1)
 
 

@@ -293,6 +293,16 @@ class KindStatus:
     oldest_seconds: float | None = None
 
 
+class Tended(NamedTuple):
+    """Kinds with ready work; seconds until something is due, and until a suspect is; workers that
+    hold jobs and are gone."""
+
+    ready: list[str]
+    wait: float | None
+    suspect: float | None
+    absent: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class HourCount:
     hour: int

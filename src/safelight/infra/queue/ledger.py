@@ -28,6 +28,7 @@ from safelight.infra.queue.jobs import (
 from safelight.infra.queue.queue import Queue
 
 _UNWRITTEN = Failure("END_UNWRITTEN", "The work was done.")
+_LEAST_WAIT = 1.0
 
 log = structlog.get_logger()
 
@@ -126,7 +127,8 @@ class Ledger:
                 instead(job, Failure(failure.code, said))
 
     def _try_again(self, job: Job[Any], failure: Failure) -> None:
-        self._again.append((job, PutBack(job.kind.retry.longest(job.attempt), failure)))
+        wait = max(job.kind.retry.longest(job.attempt), _LEAST_WAIT)
+        self._again.append((job, PutBack(wait, failure)))
 
     def _give_up(self, job: Job[Any], _: Failure) -> None:
         """Its lease ends, and whoever takes it over comes back here."""

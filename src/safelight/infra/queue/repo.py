@@ -4,7 +4,7 @@ sql/queue.sql. Everything after a claim is fenced on the (id, claim) of a leased
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -17,6 +17,7 @@ from safelight.infra.queue.jobs import (
     KindStatus,
     PutBack,
     Schedule,
+    Tended,
 )
 
 P = TypeVar("P")
@@ -70,16 +71,6 @@ async def claim_suspect(
     return await db.fetch(
         "SELECT * FROM job_take_suspect($1, $2, $3, $4)", kinds, node, owner, lease
     )
-
-
-class Tended(NamedTuple):
-    """Kinds with ready work; seconds until something is due, and until a suspect is; workers that
-    hold jobs and are gone."""
-
-    ready: list[str]
-    wait: float | None
-    suspect: float | None
-    absent: list[str]
 
 
 @write
