@@ -46,6 +46,7 @@ from safelight.objects.store import NoSuchObject, ObjectStore
 
 _MOST_DIGITS = 9
 _ASKED_AT_ONCE = 3
+_ASKING_SECONDS = 5.0  # less than a transaction may stand idle
 _TOLD = {SkipReason.STALE, SkipReason.DUPLICATE, SkipReason.SUPERSEDED, SkipReason.SAME_UPLOAD}
 
 
@@ -138,8 +139,10 @@ class Projection:
         return self._asking if self._telling else nullcontext()
 
     async def _ask(self, key: str) -> Present | None:
+        """Within a limit: a bucket that says nothing keeps neither the lock nor the connection."""
         try:
-            info = await self._store.head(key)
+            async with asyncio.timeout(_ASKING_SECONDS):
+                info = await self._store.head(key)
         except NoSuchObject:
             return None
         return Present.of(info.etag, info.content_type, info.size, info.metadata)
