@@ -18,8 +18,6 @@ from library.scripted import Scripted, label_of
 from library.truth import check_end
 from library.world import World
 from safelight.infra import failpoints
-from safelight.infra.queue.jobs import PutBack
-from safelight.library import project
 from safelight.library.reconcile import reconcile as module
 from safelight.library.reconcile.reconcile import LibraryReconcile
 from safelight.objects.store import StoreUnavailable
@@ -388,24 +386,6 @@ async def test_what_others_keep_in_the_bucket(make_world: MakeWorld) -> None:
         await obstore.put_async(world.bucket, key, b"x")
     assert await world.reconcile.run() == 0
     assert not await world.db.fetchval("SELECT count(*) FROM object_events")
-
-
-async def test_a_bucket_that_says_nothing_is_not_waited_for(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The delivery holds the name's lock meanwhile, and a connection of which there are few."""
-    world = await world_of(make_world, telling=True)
-    await stored(world, "a.jpg")
-    await world.send_the_rest()
-    job = await world.claim(0, "objects.deliver")
-    assert job
-    with monkeypatch.context() as patch:
-        patch.setattr(project, "_ASKING_SECONDS", 0.01)
-        patch.setattr(world.store, "head", lambda _: asyncio.Event().wait())
-        outcome = await world.work(job)
-    assert isinstance(outcome, PutBack)
-    await world.drain()
-    assert await entry(world, "a.jpg")
 
 
 # Beside everything else

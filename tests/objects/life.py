@@ -34,6 +34,6 @@ async def live(url: str, directory: str, what: str) -> None:
     elif what == "scrub":
         await Scrub(local.units, local.blobs, Metrics()).run()
     else:
-        await Collect(local.units, local.blobs, grace_ms=GRACE_MS).run()
+        await Collect(local.units, local.blobs, Metrics(), grace_ms=GRACE_MS).run()
     await local.store.close()
     await db.close()

@@ -144,7 +144,17 @@ def write_once(path: Path, text: str, ids: Ids) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(path, os.O_DIRECTORY)
+
+
+def sync_tree(path: Path) -> None:
+    """A directory and everything in it."""
+    for each in (*path.rglob("*"), path):
+        _sync(each)
+
+
+def _sync(path: Path, kind: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | kind)
     try:
         os.fsync(descriptor)
     finally:

@@ -21,11 +21,11 @@ from safelight.infra.db import Connection, Database, read, write
 from safelight.infra.files import make_directory, write_once
 from safelight.infra.injected import Ids
 
-MARK = ".safelight"
+DEED = ".safelight"
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Deed:
     """What the file says: whose the directory is, which one it is, and where the database was."""
 
     database: str
@@ -75,8 +75,8 @@ async def establish_bucket(db: Database | Connection, where: str) -> None:
     await db.execute("UPDATE identity SET bucket = $1 WHERE bucket IS DISTINCT FROM $1", where)
 
 
-def mark_in(directory: Path) -> Mark | None:
-    path = directory / MARK
+def deed_in(directory: Path) -> Deed | None:
+    path = directory / DEED
     try:
         text = path.read_text()
     except FileNotFoundError:
@@ -88,29 +88,29 @@ def mark_in(directory: Path) -> Mark | None:
             f"{path} does not say which database the directory belongs to. Restore it from a "
             "backup, or remove it if you are sure that the directory is this database's."
         )
-    return Mark(database, place, where.strip())
+    return Deed(database, place, where.strip())
 
 
-def claim(directory: Path, identity: str, ids: Ids, *, what: str, database: str) -> Mark:
+def claim(directory: Path, identity: str, ids: Ids, *, what: str, database: str) -> Deed:
     """Makes a directory the database's own, unless it is; refused when it is another's. `what` it
     is called, and the `database`'s address, are for people."""
     make_directory(directory)
-    mark = mark_in(directory)
-    if mark is None:
-        fresh = Mark(identity, ids.short("place"))
+    deed = deed_in(directory)
+    if deed is None:
+        fresh = Deed(identity, ids.short("place"))
         text = f"{fresh.line}\nthe database at {where_is(database)}\n"
-        write_once(directory / MARK, text, ids)
-        mark = mark_in(directory) or fresh
-    if mark.database != identity:
+        write_once(directory / DEED, text, ids)
+        deed = deed_in(directory) or fresh
+    if deed.database != identity:
         raise ConfigurationError(
-            f"{what} {directory} belongs to another database: to {mark.database}"
-            f"{f', {mark.where}' if mark.where else ''}. The one at {where_is(database)} is "
+            f"{what} {directory} belongs to another database: to {deed.database}"
+            f"{f', {deed.where}' if deed.where else ''}. The one at {where_is(database)} is "
             f"{identity}. Start it with its own directory, or this directory with its own "
             "database; nothing was changed. (To give the directory to this database for good, "
-            f"remove {directory / MARK}: files that the database does not know then go to "
+            f"remove {directory / DEED}: files that the database does not know then go to "
             "lost+found.)"
         )
-    return mark
+    return deed
 
 
 def where_is(url: str) -> str:

@@ -42,6 +42,12 @@ class Metrics:
             "By how much this process's clock is ahead of the database's; looked at hourly.",
             registry=self.registry,
         )
+        self.strays = Gauge(
+            "safelight_strays",
+            "Files without a record that the last look at a directory found.",
+            ("directory",),
+            registry=self.registry,
+        )
 
     def render(self) -> bytes:
         return generate_latest(self.registry)

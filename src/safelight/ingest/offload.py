@@ -15,6 +15,7 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 
+from safelight.errors import Unavailable
 from safelight.infra.activity import Units
 from safelight.infra.failpoints import reach
 from safelight.infra.files import ChecksumMismatch
@@ -36,16 +37,12 @@ MISSING = Failure("FILE_MISSING", "The received file is no longer in the ingest 
 CHANGED = Failure("CHECKSUM_ERROR", "The received file is not what it was when it arrived.")
 
 
-class DirectoryAway(Exception):
-    """The ingest directory is not the one this worker started with: a volume is not mounted."""
+class DirectoryAway(Unavailable):
+    """The ingest directory is not the one this worker started with. Is its volume mounted?"""
 
 
 def ensure_directory(directory: IngestDirectory) -> None:
-    try:
-        node = (directory.path / ".node").read_text().strip()
-    except FileNotFoundError:
-        node = ""
-    if node != directory.node:
+    if not directory.is_there():
         raise DirectoryAway(f"{directory.path} is not the directory it was.")
 
 
@@ -114,7 +111,7 @@ class Offload:
         except ChecksumMismatch:
             return await self._fail(image, job, CHANGED)
         except FileNotFoundError:
-            if path.exists():
+            if path.exists() or self._directory.put_back(path.name):
                 raise
             ensure_directory(self._directory)
             return await self._fail(image, job, MISSING)

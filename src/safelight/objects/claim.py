@@ -25,18 +25,18 @@ _FEW = 3
 async def claim_blobs(db: Database, root: Path, ids: Ids) -> None:
     ours = await identity.identity_of(db)
     home = await identity.established(db)
-    mark = await asyncio.to_thread(identity.mark_in, root)
-    if mark is None:
+    deed = await asyncio.to_thread(identity.deed_in, root)
+    if deed is None:
         if home is not None:
             raise ConfigurationError(_elsewhere(root, home, ours))
         await _ensure_related(db, root)
     try:
-        mark = await asyncio.to_thread(
+        deed = await asyncio.to_thread(
             identity.claim, root, ours, ids, what="The blob directory", database=db.url
         )
     except OSError as error:
         raise unusable(root, error) from error
-    if not await identity.establish(db, mark.place, identity.here(root)):
+    if not await identity.establish(db, deed.place, identity.here(root)):
         home = await identity.established(db) or ("", "")
         raise ConfigurationError(_elsewhere(root, home, ours))
 
@@ -64,7 +64,7 @@ def _elsewhere(root: Path, home: tuple[str, str], ours: str) -> str:
         "mounted, mount it and start again. If this is a second machine, its disk cannot hold "
         "what the first one's holds: share that directory, or keep images in a bucket "
         "(SAFELIGHT_OBJECT_STORE_URL=s3://…). If the directory was restored or moved here without "
-        f"its hidden file, write that again: echo {ours} {place} > {root / identity.MARK}"
+        f"its hidden file, write that again: echo {ours} {place} > {root / identity.DEED}"
     )
 
 

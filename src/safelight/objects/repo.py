@@ -275,18 +275,6 @@ async def condemn(db: Database, before: int, limit: int) -> int:
     return count
 
 
-@write
-async def condemn_strays(db: Database, strays: Sequence[tuple[str, int]]) -> None:
-    """Gives files that have no row one, so that they are removed like any other condemned blob."""
-    await db.execute(
-        "INSERT INTO blobs (sha256, size, state) "
-        "SELECT sha256, size, 'condemned' "
-        "FROM unnest($1::text[], $2::bigint[]) AS stray (sha256, size) ON CONFLICT DO NOTHING",
-        [sha256 for sha256, _ in strays],
-        [size for _, size in strays],
-    )
-
-
 @read
 async def condemned_shards(db: Database) -> list[str]:
     rows = await db.fetch(
@@ -296,19 +284,20 @@ async def condemned_shards(db: Database) -> list[str]:
 
 
 @read
-async def lock_condemned(connection: Connection, shard: str) -> list[str]:
+async def condemned_in(db: Database, shard: str, limit: int) -> list[str]:
     """References are asked about once more: they cannot exist, and a file is at stake."""
-    rows = await connection.fetch(
+    rows = await db.fetch(
         "SELECT sha256 FROM blobs WHERE state = 'condemned' AND left(sha256, 2) = $1 "
-        "AND NOT EXISTS (SELECT FROM objects WHERE blob = sha256) FOR UPDATE",
+        "AND NOT EXISTS (SELECT FROM objects WHERE blob = sha256) LIMIT $2",
         shard,
+        limit,
     )
     return [row["sha256"] for row in rows]
 
 
 @write
-async def delete_blobs(connection: Connection, blobs: Sequence[str]) -> None:
-    await connection.execute("DELETE FROM blobs WHERE sha256 = ANY ($1)", blobs)
+async def delete_blobs(db: Database, blobs: Sequence[str]) -> None:
+    await db.execute("DELETE FROM blobs WHERE sha256 = ANY ($1) AND state = 'condemned'", blobs)
 
 
 @read

@@ -148,7 +148,18 @@ class Queue:
             self.wake()
         return moved is not None
 
+    async def adopt(self, kind: JobKind[Any], keys: Sequence[str]) -> int:
+        """Makes jobs this node's whose files are here, whichever node they were of."""
+        adopted = await repo.adopt(self.db, kind.name, keys, self.node) if keys else 0
+        if adopted:
+            self.wake(kind)
+        return adopted
+
     # Looking at it
+
+    async def stranded(self) -> dict[str, int]:
+        """How many jobs wait for each node that nobody has served for an hour."""
+        return await repo.stranded(self.db)
 
     async def status(self) -> list[KindStatus]:
         """Every kind, also those without a job."""

@@ -1,0 +1,75 @@
+"""A signal while `serve` is starting ends the start in order, whenever it comes."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from conftest import reachable_directory
+from harness import Server, await_ready, eventually, launch
+
+pytestmark = pytest.mark.process
+# Where the start is when the signal comes: made to stay there, or known by what it leaves.
+STEPS = ["migrate.apply", "accounts.keep_first", "queue.declare", "accounts.add_organization"]
+
+
+@pytest.fixture
+def data_dir() -> Iterator[Path]:
+    with reachable_directory() as directory:
+        yield directory / "data"
+
+
+def family(server: Server) -> list[psutil.Process]:
+    return psutil.Process(server.process.pid).children(recursive=True)
+
+
+def left(server: Server, number: signal.Signals) -> int:
+    """Sends it; the exit code, once nothing of it is left."""
+    children = family(server)
+    server.process.send_signal(number)
+    try:
+        server.process.wait(20)
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+        if server.process.stdout and not server.process.stdout.closed and not server.url:
+            server.process.stdout.close()
+    eventually(lambda: not any(child.is_running() for child in children))
+    return server.process.returncode
+
+
+def starting(data_dir: Path, point: str = "") -> Server:
+    environment = {"SAFELIGHT_FAILPOINTS": f"{point}=hang"} if point else {}
+    return launch(data_dir, environment=environment)
+
+
+@pytest.mark.parametrize("point", STEPS)
+def test_while_services_open(data_dir: Path, point: str) -> None:
+    server = starting(data_dir, point)
+    eventually((data_dir / "database.url").exists)
+    if point != STEPS[0]:
+        eventually((data_dir / "ingest" / ".lock").exists)
+    assert left(server, signal.SIGTERM) == 0
+    assert not (data_dir / "database.url").exists()
+    assert not list(data_dir.rglob("postmaster.pid"))
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
+)
+def test_while_the_cluster_is_made(data_dir: Path, number: signal.Signals, code: int) -> None:
+    server = starting(data_dir)
+    eventually(lambda: any(data_dir.glob("postgres/cluster.new-*/*")))
+    assert left(server, number) == code
+    assert not list(data_dir.rglob("postmaster.pid"))
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"]
+)
+def test_when_it_is_ready(data_dir: Path, number: signal.Signals, code: int) -> None:
+    server = await_ready(starting(data_dir))
+    assert left(server, number) == code
+    assert not list(data_dir.rglob("postmaster.pid"))
