@@ -17,6 +17,7 @@ FOREIGN_WRITES: dict[str, str] = {
     "admin/services.py library.repo.purge_tombstones": "one job keeps house for all",
     "generations/artifacts/deletion.py objects.repo.delete": _LAST_STEP,
     "generations/keep.py objects.repo.put": _LAST_STEP,
+    "ingest/put_back.py objects.repo.mended": _LAST_STEP,
     "library/project.py objects.repo.delivered": "an event is over when it is projected",
     "submissions/process.py objects.repo.put": _LAST_STEP,
     "submissions/submit.py objects.repo.put": _LAST_STEP,

@@ -103,7 +103,7 @@ class LateBucket:
                 with suppress(ConnectionError):
                     self.wfile.write(body)
 
-            do_GET = do_HEAD = do_PUT = do_DELETE = do_POST = _serve
+            do_GET = do_HEAD = do_PUT = do_DELETE = do_POST = _serve  # noqa: N815 - as they are called
 
             def log_message(self, *_: object) -> None:
                 """The tests say what they saw."""

@@ -127,7 +127,7 @@ async def test_the_last_words_of_a_dead_put_are_refused(local: Local) -> None:
     sha256 = digest(b"bytes")
     landed: list[Landed] = []
 
-    async def dying(_: object, what: Landed) -> None:
+    async def dying(what: Landed) -> None:
         landed.append(what)
         raise ConnectionResetError
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,8 +24,9 @@ from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.identity import established_bucket, identity_of
 from safelight.objects import repo
+from safelight.objects.bucket import parse_url
 from safelight.objects.reconcile import Reconcile
-from safelight.objects.s3 import MARK_KEY, S3Store, parse_url
+from safelight.objects.s3 import MARK_KEY, S3Store
 from safelight.objects.store import Facts, StoreUnavailable
 
 KEY = "acme/größe.jpg"
@@ -210,12 +212,12 @@ async def test_a_bucket_that_is_not_there(
 ) -> None:
     """It is no bucket without objects."""
     store = Bucket(bucket.server, "missing", None).store(database, tmp_path / "spool", clock)
-    for asked in (
-        store.put(KEY, stream(b"bytes"), facts("m1")), store.head(KEY), store.get(KEY),
-        store.delete(KEY), store.list(), store.check(),
+    for ask in (
+        lambda: store.put(KEY, stream(b"bytes"), facts("m1")), lambda: store.head(KEY),
+        lambda: store.get(KEY), lambda: store.delete(KEY), store.list, store.check,
     ):  # fmt: skip
-        with pytest.raises(StoreUnavailable, match="does not exist"):
-            await asked
+        with pytest.raises(StoreUnavailable, match=r"does not exist|NoSuchBucket"):
+            await ask()
     await store.close()
 
 
@@ -228,9 +230,9 @@ async def test_a_bucket_that_is_gone(
     for key in (KEY, MARK_KEY):
         bucket.client.delete_object(Bucket=bucket.name, Key=key)
     bucket.client.delete_bucket(Bucket=bucket.name)
-    for asked in (store.head(KEY), store.get(KEY), store.get(KEY, 1, 2), store.delete(KEY)):
+    for ask in (store.head, store.get, partial(store.get, start=1, stop=2), store.delete):
         with pytest.raises(StoreUnavailable):
-            await asked
+            await ask(KEY)
     with pytest.raises(StoreUnavailable):
         await reconcile(store, database, clock)
     assert [action for action, _, _ in await events(database)] == ["created"]

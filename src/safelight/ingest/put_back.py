@@ -45,7 +45,7 @@ class UploadOriginals:
         await repo.put_back(self._db, image)
 
 
-class PutBack:
+class Restoration:
     def __init__(self, units: Units, store: ObjectStore, directory: IngestDirectory) -> None:
         self._db = units.db
         self._store = store
@@ -79,5 +79,5 @@ class PutBack:
         async def moved_on() -> Verdict | None:
             return None if await repo.is_object(self._db, image) else Done()
 
-        await reach("ingest.put_back_put")
+        await reach("ingest.restore")
         return await self._store.put_with(key, path, object_facts(image), write, moved_on)

@@ -14,7 +14,7 @@ from safelight.ingest.accept import Ingest
 from safelight.ingest.directory import IngestDirectory, holds_ownerless, unusable
 from safelight.ingest.jobs import OFFLOAD, PUT_BACK, SWEEP
 from safelight.ingest.offload import Offload
-from safelight.ingest.put_back import PutBack
+from safelight.ingest.put_back import Restoration
 from safelight.ingest.receive import UploadLimits
 from safelight.ingest.sweep import IngestSweep
 from safelight.objects.deliver import Deliver
@@ -52,7 +52,7 @@ def open_ingest(
         services=(ingest, sweep),
         handlers=(
             Handler(OFFLOAD, offload.handle),
-            Handler(PUT_BACK, PutBack(base.units, store, directory).handle),
+            Handler(PUT_BACK, Restoration(base.units, store, directory).handle),
             upkeep(SWEEP, sweep.run),
         ),
         close=ingest.close,

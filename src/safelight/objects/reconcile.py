@@ -66,18 +66,18 @@ class Erase:
 
 
 @dataclass(frozen=True, slots=True)
-class PutBack:
+class Restore:
     """The same, and the index has an image."""
 
     image: str
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class LeaveAlone:
     """The image has a job of its own, which answers for it."""
 
 
-Settlement = Agree | Tell | Erase | PutBack | Leave
+Settlement = Agree | Tell | Erase | Restore | LeaveAlone
 
 
 def settle(
@@ -97,7 +97,7 @@ def settle(
     if found is None:
         return Tell()
     if found.under_way:
-        return Leave()
+        return LeaveAlone()
     if indexed is None:
         return Erase()
     return Tell() if _image(indexed) == _image(held) else _brought_back(indexed, standing)
@@ -119,7 +119,7 @@ def _nothing_held(
 def _brought_back(indexed: ObjectInfo, standing: Mapping[str, Standing]) -> Settlement:
     """Without a file the bucket is all there is."""
     found = standing.get(_image(indexed))
-    return PutBack(_image(indexed)) if found and found.has_file else Tell()
+    return Restore(_image(indexed)) if found and found.has_file else Tell()
 
 
 def _image(info: ObjectInfo) -> str:
@@ -155,11 +155,11 @@ class Reconcile:
                         return True
                 case Erase():
                     await self._erase(key)
-                case PutBack(image):
+                case Restore(image):
                     await self._originals.put_back(image)
                     await repo.put_off(self._db, seen, _LATER)
                     return False
-                case Leave():
+                case LeaveAlone():
                     await repo.put_off(self._db, seen, _LATER)
                     return False
                 case never:

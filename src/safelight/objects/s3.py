@@ -16,17 +16,14 @@ stopped so long in the middle of one and dies right after it has gone on.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import obstore
-from obstore.exceptions import BaseError
 from obstore.store import S3Store as Bucket
 
 from safelight.errors import ConfigurationError
@@ -35,6 +32,7 @@ from safelight.infra.failpoints import reach
 from safelight.infra.files import CHUNK, ByteSource, Measured, OnDisk, Spool, measure
 from safelight.infra.injected import Clock, Ids
 from safelight.objects import repo
+from safelight.objects.bucket import asked, limited
 from safelight.objects.claim import claim_bucket
 from safelight.objects.events import Action
 from safelight.objects.keys import (
@@ -65,7 +63,6 @@ from safelight.objects.store import (
 if TYPE_CHECKING:
     from obstore import GetOptions
 
-T = TypeVar("T")
 _CONTENT_TYPE = "Content-Type"
 _PART = 8 * 1024 * 1024
 _WRITES = 8
@@ -74,12 +71,6 @@ MARK_KEY = "system/identity"
 _NO_BUCKET = "The bucket does not exist, or these credentials may not see it."
 
 
-_PARAMETERS = {
-    "endpoint", "region", "events", "access_key_id", "secret_access_key", "session_token",
-}  # fmt: skip
-_CONNECT = timedelta(seconds=5)
-_REQUEST = timedelta(minutes=5)
-_RETRY = timedelta(seconds=20)  # of reads; beyond this the queue tries again, and says so
 _PUT_SECONDS = 300.0
 _DELETE_SECONDS = 15.0  # a person waits
 _ANSWER_SECONDS = 30.0
@@ -87,48 +78,6 @@ _CHECK_SECONDS = 5.0
 _TURN_SECONDS = 2.0
 # After a put has been given up, what the bucket has of it may still be applied, but not for long.
 PATIENCE = timedelta(minutes=10)
-
-
-@dataclass(frozen=True, slots=True)
-class S3Url:
-    bucket: str
-    options: dict[str, str]
-    telling: bool  # the bucket's own notifications are the source of events
-
-    @property
-    def where(self) -> str:
-        """For people, without credentials."""
-        return f"{self.bucket} at {self.options.get('endpoint', 'Amazon S3')}"
-
-    def open(self, *, repeat: bool) -> Bucket:
-        """What the address does not say, AWS_* variables may. `repeat`: send again by itself."""
-        options: dict[str, Any] = dict(self.options)
-        plain = options.get("endpoint", "").startswith("http://")
-        return Bucket(
-            self.bucket,
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": plain, "connect_timeout": _CONNECT, "timeout": _REQUEST},
-            retry_config={"max_retries": 3 if repeat else 0, "retry_timeout": _RETRY},
-            **options,
-        )
-
-
-def parse_url(url: str) -> S3Url:
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    events = options.pop("events", "own")
-    unknown = options.keys() - _PARAMETERS
-    if parts.scheme != "s3" or not parts.netloc or parts.path.strip("/") or unknown:
-        raise ConfigurationError(
-            "SAFELIGHT_OBJECT_STORE_URL: write s3://bucket?endpoint=…&region=…; it also takes "
-            f"{', '.join(sorted(_PARAMETERS))}."
-        )
-    if events not in {"own", "bucket"}:
-        raise ConfigurationError(
-            "SAFELIGHT_OBJECT_STORE_URL: events is `own` (Safelight tells of its own writes) or "
-            "`bucket` (the bucket's notifications do)."
-        )
-    return S3Url(parts.netloc, options, telling=events == "bucket")
 
 
 class S3Store:
@@ -162,7 +111,7 @@ class S3Store:
         self._spool.close()
 
     async def check(self) -> None:
-        async with _limit(_CHECK_SECONDS):
+        async with limited(_CHECK_SECONDS):
             await self.list(limit=1)
 
     # Whose it is
@@ -182,22 +131,22 @@ class S3Store:
     async def mark(self) -> str | None:
         """Whose the bucket says it is."""
         try:
-            async with _limit(_ANSWER_SECONDS):
-                found = await _asked(obstore.get_async(self._bucket, MARK_KEY))
-                return bytes(await _asked(found.bytes_async())).decode(errors="replace")
+            async with limited(_ANSWER_SECONDS):
+                found = await asked(obstore.get_async(self._bucket, MARK_KEY))
+                return bytes(await asked(found.bytes_async())).decode(errors="replace")
         except FileNotFoundError:
             return None
 
     async def leave_mark(self, identity: str) -> None:
-        async with _limit(_ANSWER_SECONDS):
+        async with limited(_ANSWER_SECONDS):
             await reach("objects.leave_mark")
-            await _asked(obstore.put_async(self._writing, MARK_KEY, identity.encode()), _NO_BUCKET)
+            await asked(obstore.put_async(self._writing, MARK_KEY, identity.encode()), _NO_BUCKET)
 
     async def holds(self, key: str) -> bool:
         """Whatever the bucket is."""
         try:
-            async with _limit(_ANSWER_SECONDS):
-                await _asked(obstore.head_async(self._bucket, key))
+            async with limited(_ANSWER_SECONDS):
+                await asked(obstore.head_async(self._bucket, key))
         except FileNotFoundError:
             return False
         return True
@@ -285,8 +234,8 @@ class S3Store:
 
     async def _upload(self, key: str, path: Path, facts: Facts) -> str:
         attributes = {name: to_metadata(value) for name, value in facts.metadata.items()}
-        async with _limit(_PUT_SECONDS):
-            result = await _asked(
+        async with limited(_PUT_SECONDS):
+            result = await asked(
                 obstore.put_async(
                     self._writing,
                     key,
@@ -302,8 +251,8 @@ class S3Store:
     async def _remove(self, key: str) -> None:
         """Some buckets say that there was nothing."""
         try:
-            async with _limit(_DELETE_SECONDS):
-                await _asked(obstore.delete_async(self._writing, key))
+            async with limited(_DELETE_SECONDS):
+                await asked(obstore.delete_async(self._writing, key))
         except FileNotFoundError:
             await self._ensure_ours()
 
@@ -325,8 +274,8 @@ class S3Store:
         stream = obstore.list(
             self._bucket, prefix.rstrip("/") or None, offset=after or None, chunk_size=limit
         )
-        async with _limit(_ANSWER_SECONDS):
-            page = await _asked(anext(aiter(stream), []), _NO_BUCKET)
+        async with limited(_ANSWER_SECONDS):
+            page = await asked(anext(aiter(stream), []), _NO_BUCKET)
         found = [
             Listed(meta["path"], meta["size"], _etag(meta["e_tag"]), _ms(meta)) for meta in page
         ]
@@ -335,35 +284,11 @@ class S3Store:
 
     async def _ask(self, key: str, options: "GetOptions") -> Any:
         try:
-            async with _limit(_ANSWER_SECONDS):
-                return await _asked(obstore.get_async(self._bucket, key, options=options))
+            async with limited(_ANSWER_SECONDS):
+                return await asked(obstore.get_async(self._bucket, key, options=options))
         except FileNotFoundError as error:
             await self._ensure_ours()
             raise NoSuchObject from error
-
-
-@asynccontextmanager
-async def _limit(seconds: float) -> AsyncIterator[None]:
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError as error:
-        raise StoreUnavailable("The object store does not answer.") from error
-
-
-async def _asked(request: Awaitable[T], missing: str | None = None) -> T:
-    """The bucket's answer, its errors in our words, except that something is not there."""
-    try:
-        return await request
-    except FileNotFoundError as error:
-        if missing is None:
-            raise
-        raise StoreUnavailable(missing) from error
-    except TimeoutError:
-        raise
-    except (BaseError, OSError) as error:
-        reason = str(error).partition("\n")[0][:300]
-        raise StoreUnavailable(f"The object store did not answer as it should: {reason}") from error
 
 
 async def _chunks(found: Any) -> AsyncIterator[bytes]:

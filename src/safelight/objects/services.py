@@ -45,7 +45,8 @@ async def _local(base: Base, _: Originals) -> OpenedStore:
 
 
 async def _s3(base: Base, originals: Originals) -> OpenedStore:
-    from safelight.objects.s3 import S3Store, parse_url
+    from safelight.objects.bucket import parse_url
+    from safelight.objects.s3 import S3Store
 
     url = parse_url(base.settings.object_store_url)
     spool = base.settings.data_dir.absolute() / "spool"
