@@ -319,6 +319,20 @@ CREATE FUNCTION public.iso_ms(p_ms bigint) RETURNS text
         || '.' || lpad((p_ms % 1000)::text, 3, '0') || 'Z'
 $$;
 
+CREATE FUNCTION public.job_adopt(p_kind text, p_keys text[], p_node text) RETURNS integer
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    adopted integer;
+BEGIN
+    UPDATE jobs SET node = p_node
+    WHERE kind = p_kind AND key = ANY (p_keys) AND status <> 'dead' AND node <> p_node;
+    GET DIAGNOSTICS adopted = ROW_COUNT;
+    RETURN adopted;
+END
+$$;
+
 CREATE FUNCTION public.job_cancel(p_kind text, p_key text, p_running boolean) RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
