@@ -52,7 +52,7 @@ OF_OTHERS = {
 }
 # One effect under a name of its own: calling it is the step.
 WRAPPERS = {
-    "commit", "sync_directory", "write_all", "_write_all", "write_private", "self._upload",
+    "commit", "sync_directory", "sync_tree", "write_all", "_write_all", "write_private", "self._upload",
     "self._delete_bytes",
 }  # fmt: skip
 _LAST_WORDS = {name.rpartition(".")[2] for name in EFFECTS | WRAPPERS}
