@@ -184,6 +184,7 @@ async def test_two_puts_recorded_in_another_order_than_applied(yard: Yard, bucke
         assert await asyncio.wait_for(other.bring(old), 20) == ENDED
     failpoints.disarm()
     assert await first == ENDED
+    assert "objects.settle" in await yard.jobs_left(), "nobody waits for its next turn"
     assert await yard.content() == b"old", "the older one was to reach the bucket last"
     await yard.settle()
     assert await yard.content() == b"new"
