@@ -193,20 +193,18 @@ async def silence(storm: Storm) -> None:
 # The machine
 
 
-@fault("full-disk", lambda world: world.volume.mounted)
+@fault("full-disk", lambda world: world.mounted)
 async def full_disk(storm: Storm) -> None:
-    storm.world.volume.fill()
-    try:
-        await storm.lasts(2, 8)
-    finally:
-        storm.world.volume.empty()
+    await asyncio.to_thread(storm.world.disk.fill)
+    await storm.lasts(2, 8)
+    storm.world.disk.free()
 
 
-@fault("power", lambda world: world.volume.mounted and world.store == "local")
+@fault("power", lambda world: world.mounted and world.store == "local")
 async def power(storm: Storm) -> None:
     """Everything at once, and what was not on the disk is not there afterwards."""
     world = storm.world
-    world.volume.cut_the_power()
+    world.volume.cut()
     await world.halt()
     world.volume.restore()
     world.resting = False
