@@ -103,6 +103,23 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.classification_gave_up(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_error jsonb, p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    UPDATE classification_runs SET status = 'failed', error = p_error, finished_at = p_now
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
+    PERFORM library_note(p_organization, p_name, p_marker, p_run, 'failed');
+END
+$$;
+
+CREATE FUNCTION public.classification_idle(p_organization text, p_name text, p_marker text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT NOT job_lives('classification.run', classification_key(p_organization, p_name, p_marker))
+$$;
+
 CREATE FUNCTION public.classification_key(p_organization text, p_name text, p_marker text) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT p_organization || '/' || p_name || '/' || p_marker $$;
@@ -177,7 +194,9 @@ CREATE FUNCTION public.image_beaten(p_image text, p_key text, p_created_at bigin
         'eventTime', iso_ms(object.event_time), 'idempotencyKey', newer.idempotency_key)
     FROM object_indexed(p_key) AS object
     JOIN images AS newer ON newer.id = object.metadata ->> 'imageId'
-    WHERE (newer.created_at, newer.id) > (p_created_at, p_image)
+    JOIN images AS older ON older.id = p_image
+    WHERE (coalesce(newer.ordinal, 0), newer.created_at, newer.id)
+        > (coalesce(older.ordinal, 0), p_created_at, p_image)
     LIMIT 1
 $$;
 
@@ -214,6 +233,13 @@ CREATE FUNCTION public.image_known(p_organization text, p_name text) RETURNS boo
     SELECT EXISTS (SELECT FROM images WHERE organization = p_organization AND name = p_name)
 $$;
 
+CREATE FUNCTION public.image_put_back(p_image text) RETURNS void
+    LANGUAGE sql
+    AS $$
+    SELECT job_enqueue('ingest.put_back', organization, jsonb_build_object('imageId', id), id, node)
+    FROM images WHERE id = p_image
+$$;
+
 CREATE FUNCTION public.image_record(p_image jsonb, p_node text, p_lines jsonb) RETURNS void
     LANGUAGE plpgsql
     AS $$
@@ -221,10 +247,25 @@ DECLARE
     image images%ROWTYPE;
 BEGIN
     image := jsonb_populate_record(NULL::images, p_image);
+    image.ordinal := nextval('images_ordinal');
     INSERT INTO images SELECT image.*;
     PERFORM job_enqueue('ingest.offload', image.organization,
                         jsonb_build_object('imageId', image.id), image.id, p_node);
     PERFORM activity_append(image.organization, image.created_at, p_lines);
+END
+$$;
+
+CREATE FUNCTION public.image_record_if_free(p_image jsonb, p_node text, p_lines jsonb) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM names_lock(p_image ->> 'organization');
+    PERFORM names_taken(p_image ->> 'organization', ARRAY[p_image ->> 'name']);
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM image_record(p_image, p_node, p_lines);
+    RETURN true;
 END
 $$;
 
@@ -236,6 +277,7 @@ DECLARE
     place      constant text := p_landed ->> 'place';
     epoch      constant bigint := (p_landed ->> 'epoch')::bigint;
     written    constant boolean := (p_landed ->> 'written')::boolean;
+    ticket     constant bigint := (p_landed ->> 'ticket')::bigint;
     image  images%ROWTYPE;
     beaten record;
     line   jsonb;
@@ -252,6 +294,7 @@ BEGIN
         outcome := 'already_done';
     END IF;
     IF outcome IS NOT NULL THEN
+        PERFORM ticket_end(ticket, 'created', object_key, false);
         RETURN;
     END IF;
 
@@ -262,20 +305,28 @@ BEGIN
         IF place = 'blob' THEN
             PERFORM blob_take(image.checksum, image.size_bytes, epoch, written, p_now);
         END IF;
+        PERFORM ticket_end(ticket, 'created', object_key, false);
     ELSE
         outcome := 'stored';
         SELECT put.event_id, put.event_time, put.job_id INTO event_id, event_time, job_id
-        FROM object_put(object_key, p_organization, p_name,
-                        CASE WHEN place = 'blob' THEN image.checksum END, epoch, written,
-                        image.size_bytes, image.mime_type, p_metadata, p_landed ->> 'etag',
-                        place <> 'telling-bucket', p_now, p_owner, p_lease) AS put;
+        FROM object_landed(object_key, p_organization, p_name,
+                           CASE WHEN place = 'blob' THEN image.checksum END, epoch, written,
+                           image.size_bytes, image.mime_type, p_metadata, p_landed ->> 'etag',
+                           place <> 'telling-bucket', ticket, p_now, p_owner, p_lease) AS put;
         more := jsonb_build_object('eventTime', iso_ms(event_time));
     END IF;
-    UPDATE images SET status = 'STORED', updated_at = p_now WHERE id = p_image;
+    UPDATE images SET status = 'STORED', updated_at = p_now, node = p_landed ->> 'node'
+    WHERE id = p_image;
     line := p_lines -> outcome;
     PERFORM activity_append(p_organization, p_now, jsonb_build_array(
         jsonb_set(line, '{data}', (line -> 'data') || more)));
 END
+$$;
+
+CREATE FUNCTION public.images_unsettled(p_images text[]) RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT id FROM images WHERE id = ANY (p_images) AND object_unsettled(organization || '/' || name)
 $$;
 
 CREATE FUNCTION public.iso_ms(p_ms bigint) RETURNS text
@@ -689,6 +740,17 @@ CREATE FUNCTION public.names_lock(p_organization text) RETURNS void
     LANGUAGE sql
     AS $$ SELECT pg_advisory_xact_lock(2, hashtext(p_organization)) $$;
 
+CREATE FUNCTION public.names_taken(p_organization text, p_names text[]) RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT name FROM unnest(p_names) AS wanted(name)
+    WHERE EXISTS (SELECT FROM object_indexed(p_organization || '/' || wanted.name) AS object
+                  WHERE object.present)
+       OR EXISTS (SELECT FROM images LEFT JOIN delete_intents ON image_id = images.id
+                  WHERE images.organization = p_organization AND images.name = wanted.name
+                    AND status IN ('UPLOADED', 'INGESTED') AND image_id IS NULL)
+$$;
+
 CREATE FUNCTION public.object_announce(p_action text, p_key text, p_organization text, p_name text, p_event_time bigint, p_etag text, p_size bigint, p_metadata jsonb, p_now bigint, p_owner text, p_lease interval, OUT event_id bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -705,6 +767,16 @@ BEGIN
                               jsonb_build_object('eventId', event_id, 'name', p_name),
                               p_owner => p_owner, p_lease => p_lease);
     END IF;
+END
+$$;
+
+CREATE FUNCTION public.object_cleared(p_key text, p_organization text, p_name text, p_tell boolean, p_ticket bigint, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
+    FROM object_delete(p_key, p_organization, p_name, p_tell, p_now) AS gone;
+    PERFORM ticket_end(p_ticket, 'deleted', p_key, true);
 END
 $$;
 
@@ -738,9 +810,31 @@ CREATE FUNCTION public.object_indexed(p_key text) RETURNS SETOF public.objects
     LANGUAGE sql STABLE ROWS 1
     AS $$ SELECT * FROM objects WHERE key = p_key $$;
 
+CREATE FUNCTION public.object_landed(p_key text, p_organization text, p_name text, p_blob text, p_epoch bigint, p_written boolean, p_size bigint, p_content_type text, p_metadata jsonb, p_etag text, p_tell boolean, p_ticket bigint, p_now bigint, p_owner text DEFAULT NULL::text, p_lease interval DEFAULT NULL::interval, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    SELECT put.event_id, put.event_time, put.job_id INTO event_id, event_time, job_id
+    FROM object_put(p_key, p_organization, p_name, p_blob, p_epoch, p_written, p_size,
+                    p_content_type, p_metadata, p_etag, p_tell, p_now, p_owner, p_lease) AS put;
+    PERFORM ticket_end(p_ticket, 'created', p_key, true);
+END
+$$;
+
 CREATE FUNCTION public.object_lock(p_key text) RETURNS void
     LANGUAGE sql
     AS $$ SELECT pg_advisory_xact_lock(3, hashtext(p_key)) $$;
+
+CREATE FUNCTION public.object_mended(p_key text, p_action text, p_image text, p_etag text, p_ticket bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM object_lock(p_key);
+    UPDATE objects SET etag = p_etag
+    WHERE key = p_key AND present AND metadata ->> 'imageId' = p_image;
+    PERFORM ticket_end(p_ticket, p_action, p_key, false);
+END
+$$;
 
 CREATE FUNCTION public.object_put(p_key text, p_organization text, p_name text, p_blob text, p_epoch bigint, p_written boolean, p_size bigint, p_content_type text, p_metadata jsonb, p_etag text, p_tell boolean, p_now bigint, p_owner text DEFAULT NULL::text, p_lease interval DEFAULT NULL::interval, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
@@ -797,6 +891,17 @@ CREATE FUNCTION public.object_try_lock(p_key text) RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT pg_try_advisory_xact_lock(3, hashtext(p_key)) $$;
 
+CREATE FUNCTION public.object_unsettled(p_key text) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$ SELECT EXISTS (SELECT FROM object_outbox WHERE key = p_key) $$;
+
+CREATE FUNCTION public.objects_after(p_after text, p_limit integer) RETURNS SETOF public.objects
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL
+    ORDER BY key LIMIT p_limit
+$$;
+
 CREATE FUNCTION public.print_distance(p_one bigint, p_other bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT bit_count((p_one # p_other)::bit(64))::integer $$;
@@ -817,6 +922,54 @@ CREATE FUNCTION public.sign_in_lock(p_subject text) RETURNS void
     LANGUAGE sql
     AS $$ SELECT pg_advisory_xact_lock(6, hashtext(p_subject)) $$;
 
+CREATE FUNCTION public.ticket_end(p_ticket bigint, p_action text, p_key text, p_certain boolean) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF p_ticket IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM FROM object_outbox WHERE key = p_key AND id <> p_ticket;
+    IF p_certain AND NOT FOUND THEN
+        DELETE FROM object_outbox WHERE id = p_ticket;
+    ELSE
+        UPDATE object_outbox SET due = clock_timestamp() WHERE id = p_ticket;
+    END IF;
+    IF NOT FOUND THEN
+        INSERT INTO object_outbox (action, key, begun_at, due)
+        VALUES (p_action, p_key, 0, clock_timestamp());
+    END IF;
+    PERFORM FROM object_outbox WHERE key = p_key HAVING max(due) <= clock_timestamp();
+    IF FOUND THEN
+        PERFORM job_enqueue('objects.settle', '', '{}', 'objects.settle');
+    END IF;
+END
+$$;
+
+CREATE FUNCTION public.tickets_due(p_limit integer) RETURNS SETOF text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT key FROM object_outbox GROUP BY key
+    HAVING bool_and(due <= clock_timestamp() OR due > clock_timestamp() + interval '1 hour')
+    ORDER BY min(id) LIMIT p_limit
+$$;
+
+CREATE FUNCTION public.tickets_hold(p_key text, p_tickets bigint[], p_seen bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT object_try_lock(p_key) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM objects WHERE key = p_key AND event_time IS DISTINCT FROM p_seen;
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM object_outbox WHERE key = p_key AND id <> ALL (p_tickets);
+    RETURN NOT FOUND;
+END
+$$;
+
 CREATE FUNCTION public.unit_close(p_job bigint, p_claim integer, p_organization text, p_at bigint, p_lines jsonb) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -828,6 +981,37 @@ BEGIN
         PERFORM activity_append(p_organization, p_at, p_lines);
     END IF;
     RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.unit_finish(p_job bigint, p_claim integer, p_at bigint, p_told jsonb) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    told jsonb;
+BEGIN
+    IF p_job IS NOT NULL AND NOT job_finish(p_job, p_claim) THEN
+        RAISE 'job % is no longer the caller''s', p_job USING ERRCODE = 'SL002';
+    END IF;
+    FOR told IN
+        SELECT each FROM jsonb_array_elements(p_told) AS each
+        ORDER BY each ->> 'organization' COLLATE "C"
+    LOOP
+        PERFORM activity_append(told ->> 'organization', p_at, told -> 'lines');
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.upload_cleared(p_organization text, p_name text, p_tell boolean, p_ticket bigint, p_lines jsonb, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM object_lock(p_organization || '/' || p_name);
+    PERFORM image_forbid(p_organization, p_name, p_now);
+    SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
+    FROM object_cleared(p_organization || '/' || p_name, p_organization, p_name, p_tell, p_ticket,
+                        p_now) AS gone;
+    PERFORM activity_append(p_organization, p_now, p_lines);
 END
 $$;
 
@@ -1006,6 +1190,15 @@ CREATE TABLE public.generations_inflight (
     CONSTRAINT generations_inflight_status_check CHECK ((status = ANY (ARRAY['active'::text, 'completing'::text, 'ready'::text, 'failed'::text])))
 );
 
+CREATE TABLE public.identity (
+    one boolean DEFAULT true NOT NULL,
+    id text NOT NULL,
+    blobs text,
+    blobs_at text,
+    bucket text,
+    CONSTRAINT identity_one_check CHECK (one)
+);
+
 CREATE TABLE public.images (
     id text NOT NULL,
     organization text NOT NULL,
@@ -1020,8 +1213,17 @@ CREATE TABLE public.images (
     size_bytes bigint NOT NULL,
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
+    ordinal bigint,
+    node text,
     CONSTRAINT images_status_check CHECK ((status = ANY (ARRAY['UPLOADED'::text, 'INGESTED'::text, 'STORED'::text, 'FAILED'::text])))
 );
+
+CREATE SEQUENCE public.images_ordinal
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 
 CREATE TABLE public.instance (
     key text NOT NULL,
@@ -1121,6 +1323,8 @@ CREATE TABLE public.object_outbox (
     action text NOT NULL,
     key text NOT NULL,
     begun_at bigint NOT NULL,
+    seen bigint,
+    due timestamp with time zone DEFAULT (clock_timestamp() + '00:10:00'::interval) NOT NULL,
     CONSTRAINT object_outbox_action_check CHECK ((action = ANY (ARRAY['created'::text, 'deleted'::text])))
 );
 
@@ -1305,6 +1509,9 @@ ALTER TABLE ONLY public.generations_inflight
 ALTER TABLE ONLY public.generations
     ADD CONSTRAINT generations_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.identity
+    ADD CONSTRAINT identity_pkey PRIMARY KEY (one);
+
 ALTER TABLE ONLY public.images
     ADD CONSTRAINT images_pkey PRIMARY KEY (id);
 
@@ -1416,7 +1623,7 @@ CREATE INDEX images_checksum ON public.images USING btree (checksum);
 
 CREATE INDEX images_created_at ON public.images USING btree (created_at);
 
-CREATE INDEX images_name ON public.images USING btree (organization, name, created_at);
+CREATE INDEX images_newest ON public.images USING btree (organization, name, COALESCE(ordinal, (0)::bigint));
 
 CREATE INDEX images_status ON public.images USING btree (status);
 
@@ -1435,6 +1642,8 @@ CREATE INDEX jobs_running ON public.jobs USING btree (lease_until) WHERE (status
 CREATE INDEX kv_expiry ON public.kv USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 
 CREATE INDEX memberships_user ON public.memberships USING btree (user_id);
+
+CREATE INDEX object_outbox_key ON public.object_outbox USING btree (key);
 
 CREATE INDEX objects_blob ON public.objects USING btree (blob) WHERE (blob IS NOT NULL);
 

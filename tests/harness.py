@@ -21,6 +21,7 @@ from PIL import Image
 from safelight.testing import waiting
 
 TOKEN = "slt_" + "t" * 40
+BOOKKEEPING = {".lock", ".node", ".home", ".safelight", "lost+found"}
 READY = "Safelight is running at "
 eventually = waiting.eventually  # whoever starts servers waits for them
 
@@ -63,7 +64,7 @@ class Server:
     def files(self) -> list[str]:
         """What lies in the ingest directory, bookkeeping aside."""
         found = (path.name for path in self.ingest_dir.iterdir())
-        return sorted(name for name in found if name not in {".lock", ".node"})
+        return sorted(name for name in found if name not in BOOKKEEPING)
 
 
 def launch(data_dir: Path, *options: str, environment: dict[str, str] | None = None) -> Server:

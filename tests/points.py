@@ -50,10 +50,17 @@ def points_of(*prefixes: str, without: Iterable[str] = ()) -> list[str]:
 
 
 def all_points(texts: Mapping[str, str]) -> list[Point]:
-    return [point for file, text in texts.items() for point in _points_in(file, parsed(text))]
+    return [point for file, text in texts.items() for point in _points_in(file, text)]
 
 
-def _points_in(file: str, tree: ast.Module) -> Iterator[Point]:
+@cache
+def _points_in(file: str, text: str) -> tuple[Point, ...]:
+    """Every process that collects tests asks for all of them, several times."""
+    mentioned = any(word in text for word in ("@write", *REACHING))
+    return tuple(_found_in(file, parsed(text))) if mentioned else ()
+
+
+def _found_in(file: str, tree: ast.Module) -> Iterator[Point]:
     for node in tree.body:
         if isinstance(node, ast.AsyncFunctionDef) and "write" in decorators(node):
             yield Point(declared_name(file, node.name), file, node.lineno, declared=True)
@@ -68,7 +75,9 @@ def decorators(function: ast.AsyncFunctionDef | ast.FunctionDef) -> set[str]:
 
 def reached(call: ast.Call) -> str | None:
     """The literal that a `hit` or `reach` names; None for other calls, and names made elsewhere."""
-    if ast.unparse(call.func).rpartition(".")[2] not in REACHING or not call.args:
+    called = call.func
+    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    if name not in REACHING or not call.args:
         return None
     argument = call.args[0]
     return str(argument.value) if isinstance(argument, ast.Constant) else None

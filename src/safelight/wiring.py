@@ -33,17 +33,20 @@ from safelight.infra.migrate import migrate
 from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
+from safelight.infra.steady import measure_skew
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.services import open_ingest
+from safelight.ingest.put_back import UploadOriginals
+from safelight.ingest.services import open_directory, open_ingest
 from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
+from safelight.library import jobs as library_jobs
 from safelight.library.services import open_library
 from safelight.live.routes import Hub, Messages
 from safelight.objects import jobs as objects_jobs
 from safelight.objects.deliver import Deliver
-from safelight.objects.services import open_objects, open_store
+from safelight.objects.services import OpenedStore, open_objects, open_store
 from safelight.objects.store import ObjectStore
 from safelight.reactions import reactions
 from safelight.sandbox.sandbox import Sandbox
@@ -57,6 +60,7 @@ from safelight.web.rendering import Pages
 _JOBS = (
     ingest_jobs,
     objects_jobs,
+    library_jobs,
     classification_jobs,
     generations_jobs,
     approvals_jobs,
@@ -88,12 +92,15 @@ async def open_services(
 ) -> AsyncIterator[Registry]:
     """`address` is where this server can be called; webhooks of its own go there."""
     async with AsyncExitStack() as stack:
-        directory = IngestDirectory(settings.ingest_path, RandomIds())
+        db = await _open_database(stack, settings, database_url)
+        directory = await open_directory(db, settings.ingest_path, RandomIds())
         stack.callback(directory.close)
-        base = await _open_base(stack, settings, database_url, directory.node)
+        base = await _open_base(stack, settings, db, directory.node)
+        await measure_skew(base.db, base.clock, base.metrics)
         secret = await secret_key(base.db, settings, base.ids)
+        opened = await open_store(base, UploadOriginals(db))
         features, store = _open_features(
-            stack, base, directory, secret, address or _configured(settings)
+            stack, base, opened, directory, secret, address or _configured(settings)
         )
         registry = _registry(stack, base, features, store, secret)
         if removed := await registry.get(IngestSweep).at_start():
@@ -102,14 +109,16 @@ async def open_services(
         yield registry
 
 
-async def _open_base(
-    stack: AsyncExitStack, settings: Settings, database_url: str, node: str
-) -> Base:
+async def _open_database(stack: AsyncExitStack, settings: Settings, url: str) -> Database:
+    await migrate(url)
+    db = await Database.open(url, pool_size=settings.database_pool_size)
+    stack.push_async_callback(db.close)
+    return db
+
+
+async def _open_base(stack: AsyncExitStack, settings: Settings, db: Database, node: str) -> Base:
     """`node` names the ingest directory, whose files only processes beside it can see."""
     clock, ids = SystemClock(), RandomIds()
-    await migrate(database_url)
-    db = await Database.open(database_url, pool_size=settings.database_pool_size)
-    stack.push_async_callback(db.close)
     process = ids.short("proc")
     bus = Bus(db, process)
     await bus.start()
@@ -121,11 +130,11 @@ async def _open_base(
 def _open_features(
     stack: AsyncExitStack,
     base: Base,
+    opened: OpenedStore,
     directory: IngestDirectory,
     secret: str,
     address: Callable[[], str],
 ) -> tuple[Sequence[Feature], ObjectStore]:
-    opened = open_store(base)
     store = opened.store
     classifier = build_classifier(base.settings, base.clock)
     stack.push_async_callback(classifier.close)

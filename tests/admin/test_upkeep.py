@@ -9,6 +9,8 @@ from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
+from safelight.infra.metrics import Metrics
+from safelight.testing.injected import Watch
 
 DAY = 86_400_000
 NOW = 100 * DAY
@@ -42,12 +44,39 @@ async def test_what_goes_and_what_stays(database: Database, point: str | None) -
     if point:
         failpoints.arm(point, "raise@1")
         with pytest.raises(FailpointError):
-            await Upkeep(database, At()).run()
-    await Upkeep(database, At()).run()
-    await Upkeep(database, At()).run()
-    assert [row["key"] for row in await database.fetch("SELECT key FROM kv")] == ["new"]
+            await Upkeep(database, At(), Metrics()).run()
+    await Upkeep(database, At(), Metrics()).run()
+    await Upkeep(database, At(), Metrics()).run()
+    kept = await database.fetch("SELECT key FROM kv WHERE expires_at IS NOT NULL")
+    assert [row["key"] for row in kept] == ["new"]
     assert await activity.bounds(database, "acme") == (seqs[0], seqs[1])
     rows = await database.fetch("SELECT name FROM tombstones")
     assert [row["name"] for row in rows] == ["new"]
     story = await activity.of_subject(database, "acme", "image:1", after=0, limit=10)
     assert len(story) == 2
+
+
+async def test_a_clock_a_month_ahead_for_an_hour_forgets_nothing(database: Database) -> None:
+    """Neither the feed nor what keeps a deleted name away; and what is due goes later all the same."""
+    now = await database.fetchval("SELECT (extract(epoch FROM now()) * 1000)::bigint")
+    watch = Watch(now - 10 * DAY)
+    async with Units(database, Bus(database, "test"), watch).open("acme") as unit:
+        unit.tell(Line("image:1", "x"))
+    bury = "INSERT INTO tombstones VALUES ('acme', $1, 0, NULL, 'safelight', $2)"
+    await database.execute(bury, "kept", now - 10 * DAY)
+    await kv.put(database, "promise", 1, now=now, ttl_ms=DAY)
+    housekeeping = Upkeep(database, watch, Metrics())
+    watch.ms = now
+    await housekeeping.run()
+    watch.move(days=31)
+    for _ in range(3):
+        await housekeeping.run()
+        watch.move(seconds=1800)
+    watch.move(days=-31)
+    await database.execute(bury, "due", now - 31 * DAY)
+    await housekeeping.run()
+    floor, newest = await activity.bounds(database, "acme")
+    assert (floor, newest > 0) == (0, True)
+    rows = await database.fetch("SELECT name FROM tombstones")
+    assert [row["name"] for row in rows] == ["kept"]
+    assert await kv.get(database, "promise", now=watch.ms) == 1

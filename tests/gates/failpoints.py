@@ -22,7 +22,7 @@ Texts = Mapping[str, str]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 # Where statements live besides the repos, each function declared like theirs.
-DECLARED_FILES = ("infra/kv.py", "infra/activity.py")
+DECLARED_FILES = ("infra/kv.py", "infra/activity.py", "infra/identity.py")
 EXEMPT = {
     "cli/": "a person sits before it, and what it calls has its points",
     "infra/db.py": "passes statements on",
@@ -51,7 +51,10 @@ OF_OTHERS = {
     "client": {"post", "put", "patch", "delete"},
 }
 # One effect under a name of its own: calling it is the step.
-WRAPPERS = {"sync_directory", "write_all", "_write_all", "write_private", "self._upload"}
+WRAPPERS = {
+    "commit", "sync_directory", "write_all", "_write_all", "write_private", "self._upload",
+    "self._remove",
+}  # fmt: skip
 _LAST_WORDS = {name.rpartition(".")[2] for name in EFFECTS | WRAPPERS}
 STATEMENTS = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "copy_records_to_table"}
 # Points before something that is no effect by itself, and what a death there shows.
@@ -378,7 +381,7 @@ class _Known:
 
     def _call(self, call: ast.Call) -> str | None:
         name = ast.unparse(call.func)
-        if self._stores and name == "write" and _is_connection(call):
+        if self._stores and name == "write" and _is_last_step(call):
             return name  # the last step of a put or delete: a function of whoever asked for it
         if not isinstance(call.func, ast.Attribute):
             return None
@@ -397,8 +400,8 @@ class _Known:
         return sql.writes(text) or bool(sql.shipped_writing() & sql.called(text))
 
 
-def _is_connection(call: ast.Call) -> bool:
-    return bool(call.args) and ast.unparse(call.args[0]).rpartition(".")[2] == "connection"
+def _is_last_step(call: ast.Call) -> bool:
+    return bool(call.args) and ast.unparse(call.args[0]).startswith(("landed", "Cleared("))
 
 
 def _is_statement(call: ast.Call) -> bool:

@@ -17,6 +17,7 @@ _MOVED = {"kv": "kv"}
 _HOMES = {
     "queue": ("infra/queue/repo.py", "sql/queue.sql"),
     "kv": ("infra/kv.py", "sql/kv.sql"),
+    "identity": ("infra/identity.py",),
     "history": ("infra/activity.py", "sql/activity.sql"),
 }
 _IS_SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|WITH|PERFORM|FROM|JOIN)\b")
@@ -121,7 +122,8 @@ def _after_call(text: str) -> str:
 def _ends(rest: str) -> bool:
     """Nothing but ends of blocks and the answer."""
     return (
-        re.fullmatch(r"[\s;]*(?:END(?:\s+IF)?\s*;?\s*|RETURN\s+[\w']+\s*;\s*)*", rest) is not None
+        re.fullmatch(r"[\s;]*(?:END(?:\s+(?:IF|LOOP))?\s*;?\s*|RETURN\s+[\w']+\s*;\s*)*", rest)
+        is not None
     )
 
 
@@ -132,7 +134,7 @@ def history_by_hand(texts: Mapping[str, str]) -> list[str]:
         if file in {"infra/activity.py", "infra/queue/jobs.py"}:
             continue
         for statement in _strings(parsed(text)):
-            if re.search(r"\b(unit_close|activity_append)\s*\(", statement):
+            if re.search(r"\b(unit_close|unit_finish|activity_append)\s*\(", statement):
                 found.append(f"{file} calls {statement.strip()[:40]}")
         for node in ast.walk(parsed(text)):
             if not isinstance(node, ast.Call):

@@ -1,11 +1,7 @@
 """The process dies at every step; after a restart each task ends once, and nothing is doubled."""
 
 import asyncio
-import json
 import socket
-import subprocess
-import sys
-from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +12,7 @@ from emulators.replicate import Plan as Prediction
 from emulators.replicate import Replicate
 from emulators.runware import Plan, Runware
 from generations.world import Client, World, later_sweep, world
+from nursery import bear
 from points import points_of
 from safelight.infra.failpoints import EXIT_CODE
 from safelight.testing.waiting import until
@@ -29,7 +26,6 @@ CLIP = {
     "input": {"width": 64, "height": 64, "duration": 0.2},
 }
 SOON = 4.0  # how soon a dead worker's jobs are taken over here
-Nursery = Callable[[dict[str, Any]], Awaitable[int]]
 
 
 @dataclass
@@ -39,45 +35,19 @@ class Case:
     settings: dict[str, Any]
     port: int
 
-    async def die(
-        self, nursery: Nursery, point: str, wanted: dict[str, Any], then: str = ""
-    ) -> None:
+    async def die(self, point: str, wanted: dict[str, Any], then: str = "") -> None:
         name, _, nth = point.partition("@")
         order = {
             "url": self.url, "directory": str(self.directory), "settings": self.settings,
             "port": self.port, "wanted": wanted, "then": then,
             "point": [name, "exit" + (f"@{nth}" if nth else "")],
         }  # fmt: skip
-        assert await nursery(order) == EXIT_CODE, point
+        child = await asyncio.to_thread(bear, "generations.victim:live", order)
+        assert await asyncio.to_thread(child.wait) == EXIT_CODE, point
 
     def again(self, **settings: Any) -> Any:
         together = {**self.settings, **settings}
         return world(self.url, self.directory, port=self.port, lease=SOON, **together)
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    """Started once: a fork costs little, an interpreter with everything in it does not."""
-    program = str(Path(__file__).with_name("victim.py"))
-    path = {"PYTHONPATH": ":".join(filter(None, sys.path))}
-    with subprocess.Popen(
-        [sys.executable, program],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=path,
-        text=True,
-    ) as process:
-        assert process.stdin
-        assert process.stdout
-        reading, writing = process.stdout, process.stdin
-
-        def raise_one(order: dict[str, Any]) -> int:
-            writing.write(json.dumps(order) + "\n")
-            writing.flush()
-            return int(reading.readline())
-
-        yield lambda order: asyncio.to_thread(raise_one, order)
-        writing.close()
 
 
 def a_port() -> int:
@@ -148,10 +118,10 @@ IMAGE_POINTS = [
 
 
 @pytest.mark.parametrize("points", [IMAGE_POINTS[at::4] for at in range(4)], ids=str)
-async def test_images(points: list[str], case: Case, vendor: Runware, nursery: Nursery) -> None:
+async def test_images(points: list[str], case: Case, vendor: Runware) -> None:
     for point in points:
         vendor.submitted.clear()
-        await case.die(nursery, point, IMAGES)
+        await case.die(point, IMAGES)
         async with case.again() as made, made.client() as client:
             await expire(made)
             generation = await ask_again(client, IMAGES)
@@ -168,11 +138,11 @@ VIDEO_POINTS = [
 
 
 @pytest.mark.parametrize("points", [VIDEO_POINTS[at::2] for at in range(2)], ids=str)
-async def test_videos(points: list[str], case: Case, vendor: Runware, nursery: Nursery) -> None:
+async def test_videos(points: list[str], case: Case, vendor: Runware) -> None:
     vendor.default = Plan(callbacks=1, seconds=0.3, stubborn=True)
     for point in points:
         vendor.submitted.clear()
-        await case.die(nursery, point, VIDEO)
+        await case.die(point, VIDEO)
         async with case.again() as made, made.client() as client:
             await expire(made)
             generation = await ask_again(client, VIDEO)
@@ -184,9 +154,9 @@ async def test_videos(points: list[str], case: Case, vendor: Runware, nursery: N
 STUDIO_POINTS = ["queue.enqueue@2", "generations.deliver"]
 
 
-async def test_the_studio(case: Case, nursery: Nursery) -> None:
+async def test_the_studio(case: Case) -> None:
     for point in STUDIO_POINTS:
-        await case.die(nursery, point, CLIP)
+        await case.die(point, CLIP)
         async with case.again() as made, made.client() as client:
             await expire(made)
             await check_whole(made, client, await ask_again(client, CLIP), 1)
@@ -197,11 +167,11 @@ TIMER_POINTS = ["generations.ask_last", "generations.save@3", "queue.enqueue@2",
 
 
 @pytest.mark.parametrize("point", TIMER_POINTS)
-async def test_the_timer(point: str, case: Case, vendor: Runware, nursery: Nursery) -> None:
+async def test_the_timer(point: str, case: Case, vendor: Runware) -> None:
     """It fires in the next life, also if the last one died firing."""
     vendor.default = Plan(gate=asyncio.Event())
     case.settings["generation_video_timeout_seconds"] = 0.5
-    await case.die(nursery, point, VIDEO)
+    await case.die(point, VIDEO)
     async with case.again() as made, made.client() as client:
         await expire(made)
         done = await check_whole(made, client, await ask_again(client, VIDEO), 0)
@@ -212,12 +182,10 @@ QUESTION_POINTS = ["generations.ask", "queue.put_off"]
 
 
 @pytest.mark.parametrize("point", QUESTION_POINTS)
-async def test_a_question_that_was_not_answered(
-    point: str, case: Case, vendor: Runware, nursery: Nursery
-) -> None:
+async def test_a_question_that_was_not_answered(point: str, case: Case, vendor: Runware) -> None:
     vendor.default = Plan(lose_answer=True)
     one = {**IMAGES, "count": 1}
-    await case.die(nursery, point, one)
+    await case.die(point, one)
     async with case.again() as made, made.client() as client:
         await expire(made)
         await check_whole(made, client, await ask_again(client, one), 1)
@@ -228,12 +196,10 @@ FETCH_POINTS = ["generations.save@3", "queue.put_off"]
 
 
 @pytest.mark.parametrize("point", FETCH_POINTS)
-async def test_a_fetch_that_failed(
-    point: str, case: Case, vendor: Runware, nursery: Nursery
-) -> None:
+async def test_a_fetch_that_failed(point: str, case: Case, vendor: Runware) -> None:
     vendor.default = Plan(media=["broken", "fine"])
     one = {**IMAGES, "count": 1}
-    await case.die(nursery, point, one)
+    await case.die(point, one)
     async with case.again() as made, made.client() as client:
         await expire(made)
         await check_whole(made, client, await ask_again(client, one), 1)
@@ -245,13 +211,13 @@ CANCEL_POINTS = ["generations.cancel_at_provider"]
 
 @pytest.mark.parametrize("point", CANCEL_POINTS)
 async def test_cancelling(
-    point: str, database_url: str, tmp_path: Path, predictor: Replicate, nursery: Nursery
+    point: str, database_url: str, tmp_path: Path, predictor: Replicate
 ) -> None:
     """Killed before the vendor was told: it is told in the next life."""
     predictor.plan = Prediction(never=True)
     case = Case(database_url, tmp_path, _plain(predictor.settings), a_port())
     film = {"model": "acme/film", "input": {"prompt": "p"}, "kind": "video"}
-    await case.die(nursery, point, film, "cancel")
+    await case.die(point, film, "cancel")
     async with case.again() as made, made.client() as client:
         await expire(made)
         done = await client.over(await ask_again(client, film))
@@ -263,9 +229,9 @@ DELETE_POINTS = ["generations.delete_artifact", "objects.delete", "generations.a
 
 
 @pytest.mark.parametrize("point", DELETE_POINTS)
-async def test_deleting(point: str, case: Case, nursery: Nursery) -> None:
+async def test_deleting(point: str, case: Case) -> None:
     one = {**IMAGES, "count": 1}
-    await case.die(nursery, point, one, "delete")
+    await case.die(point, one, "delete")
     async with case.again() as made, made.client() as client:
         generation = await ask_again(client, one)
         done = await check_whole(made, client, generation, 1)
@@ -280,11 +246,11 @@ TAG_POINTS = [
 ]  # fmt: skip
 
 
-async def test_tagging(case: Case, nursery: Nursery) -> None:
+async def test_tagging(case: Case) -> None:
     """Whatever was done before the end, doing it again does it."""
     one = {**IMAGES, "count": 1}
     for point in TAG_POINTS:
-        await case.die(nursery, point, one, "tag")
+        await case.die(point, one, "tag")
         async with case.again() as made, made.client() as client:
             generation = await ask_again(client, one)
             done = await check_whole(made, client, generation, 1)
@@ -301,10 +267,10 @@ SWEEP_POINTS = ["generations.purge", "generations.remove_orphan"]
 
 
 @pytest.mark.parametrize("point", SWEEP_POINTS)
-async def test_sweeping(point: str, case: Case, nursery: Nursery) -> None:
+async def test_sweeping(point: str, case: Case) -> None:
     """What the last life left lying is taken away in the next, and nothing else."""
     one = {**IMAGES, "count": 1}
-    await case.die(nursery, point, one, "sweep")
+    await case.die(point, one, "sweep")
     async with case.again() as made, made.client() as client:
         later = later_sweep(made)
         assert await later.purge() == (1 if point == "generations.purge" else 0)

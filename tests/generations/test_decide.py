@@ -254,6 +254,15 @@ def test_media_that_cannot_be_fetched_now() -> None:
     assert statuses(late) == ["failed"]
 
 
+def test_what_a_wrong_clock_promised_is_not_waited_for() -> None:
+    """The timer's own wait is over; only a clock that was ahead can have closed it so late."""
+    grace = 60_000
+    streaming = a_task(status=TaskStatus.STREAMING)
+    for closes_at, expected in ((NOW + grace, "streaming"), (NOW + grace + 1, "failed")):
+        closing = a_generation(streaming, status=GenerationStatus.COMPLETING, closes_at=closes_at)
+        assert statuses(fired(closing, {}, NOW, grace)) == [expected]
+
+
 def test_a_job_that_died() -> None:
     change = gave_up(a_generation(), "a", "its worker died", NOW)
     assert statuses(change) == ["failed"]

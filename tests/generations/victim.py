@@ -1,12 +1,6 @@
-"""A process that makes children for tests to kill: it has everything imported, and forks.
-
-Each line on stdin is an order as JSON; the answer is the child's exit status.
-"""
+"""A process that makes something and dies on the way, by order of a test."""
 
 import asyncio
-import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,24 +50,3 @@ async def act(order: dict[str, Any], made: World, client: Client) -> None:
         await later.purge()
         await later.orphans()
     await asyncio.sleep(0.3)
-
-
-def main() -> None:
-    for line in sys.stdin:
-        order = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            null = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(null, 1)
-            try:
-                asyncio.run(live(order))
-            except BaseException as error:  # noqa: BLE001 - whatever it is, this child ends here
-                print(repr(error), file=sys.stderr)
-                os._exit(70)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
-        print(os.waitstatus_to_exitcode(status), flush=True)
-
-
-if __name__ == "__main__":
-    main()

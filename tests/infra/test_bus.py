@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import structlog
 
@@ -62,10 +63,10 @@ async def test_a_burst_is_one_statement_and_repeats_are_dropped(database: Databa
         sent = 0
         execute = database.execute
 
-        async def counting(sql: str, *values: object) -> str:
+        async def counting(sql: str, *values: object, **options: Any) -> str:
             nonlocal sent
             sent += "pg_notify" in sql
-            return await execute(sql, *values)
+            return await execute(sql, *values, **options)
 
         database.execute = counting  # type: ignore[method-assign]
         for _ in range(100):

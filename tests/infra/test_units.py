@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
 
+import asyncpg
 import pytest
 
 from safelight.infra import activity, failpoints, kv
 from safelight.infra.activity import Unit, Units
 from safelight.infra.bus import Bus
-from safelight.infra.db import Database
+from safelight.infra.db import UNSTORABLE_TEXT, Database, literal
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
 from safelight.infra.injected import SystemClock
@@ -190,10 +192,69 @@ async def test_safelights_own_work_has_no_history(office: Office) -> None:
     assert office.heard == []
 
 
-async def test_on_a_connection_of_somebody_else(office: Office) -> None:
-    async with office.db.connection() as connection:
-        async with office.units.on(connection, "acme") as unit:
-            unit.tell(Line("image:1", "stored"))
-        assert office.heard == []
-    office.units.spread(unit)
-    assert (await office.types(), office.heard) == (["stored"], [(ACTIVITY, "acme")])
+async def test_others_are_told_in_the_same_unit(office: Office) -> None:
+    job = await office.claimed()
+    async with office.units.open("") as unit:
+        unit.tell_others("zebra", Line("upload:z", "damaged"))
+        unit.tell_others("acme", Line("upload:a", "damaged"))
+        unit.tell_others("zebra", Line("upload:y", "damaged"))
+        unit.ends(job)
+    rows = await office.db.fetch("SELECT organization, subject FROM activity ORDER BY seq")
+    told = [tuple(row) for row in rows]
+    assert told == [("acme", "upload:a"), ("zebra", "upload:z"), ("zebra", "upload:y")]
+    assert sorted(office.heard) == [(ACTIVITY, "acme"), (ACTIVITY, "zebra")]
+    assert await office.jobs() == []
+
+
+async def test_two_that_tell_the_same_others_do_not_wait_in_a_ring(office: Office) -> None:
+    async def tell(*organizations: str) -> None:
+        async with office.units.open("") as unit:
+            for organization in organizations:
+                unit.tell_others(organization, Line("upload:a", "damaged"))
+
+    names = [f"o{number}" for number in range(20)]
+    turns = [names, names[::-1]] * 20
+    await asyncio.gather(*(tell(*turn) for turn in turns))
+    assert await office.db.fetchval("SELECT count(*) FROM activity") == 20 * 40
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it's",
+        "\\",
+        "\\'; DROP TABLE jobs; --",
+        "'; COMMIT; --",
+        "ü 照片 \U0001f4f7",
+        "\n\t$1 $$",
+        "\\u0041",
+    ],
+)
+async def test_whatever_is_told_is_told_as_it_is(office: Office, text: str) -> None:
+    async with office.units.open("acme") as unit:
+        unit.tell(Line(f"upload:{text}", "said", {"text": text, text: 1}, also=text))
+    [row] = await office.db.fetch("SELECT subject, also, data FROM activity")
+    assert tuple(row) == (f"upload:{text}", text, {"text": text, text: 1})
+    assert await office.db.fetchval(f"SELECT {literal(text)}") == text
+    async with office.db.transaction() as connection:  # however the server reads backslashes
+        await connection.execute("SET LOCAL standard_conforming_strings = off")
+        await connection.execute("SET LOCAL backslash_quote = off")
+        assert await connection.fetchval(f"SELECT {literal(text)}") == text
+
+
+async def test_what_a_statement_cannot_hold_is_refused(office: Office) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        literal("a\0b")
+    with pytest.raises(UNSTORABLE_TEXT):
+        async with office.units.open("acme") as unit:
+            unit.tell(Line("upload:a", "said", {"text": "a\0b"}))
+    assert await office.types() == []
+
+
+async def test_a_statement_that_failed_is_not_committed_over(office: Office) -> None:
+    with pytest.raises(asyncpg.InFailedSQLTransactionError):
+        async with office.units.open("") as unit:
+            await kv.put(unit.connection, "kept", 1, now=0)
+            with suppress(asyncpg.DivisionByZeroError):
+                await unit.connection.execute("SELECT 1 / 0")
+    assert await office.kept() is None

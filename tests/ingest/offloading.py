@@ -8,7 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from objects.stores import Local, Watch, digest
+from objects.stores import Local, Watch, digest, settle
 from safelight.infra.activity import Units
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
@@ -17,7 +17,7 @@ from safelight.infra.files import joined
 from safelight.infra.history import Line
 from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue.jobs import Job, JobId, Verdict
+from safelight.infra.queue.jobs import Dead, Job, JobId, Retry, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.ingest import jobs, repo
@@ -25,6 +25,7 @@ from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OffloadPayload
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.offload import Offload
+from safelight.ingest.put_back import Restoration, UploadOriginals
 from safelight.ingest.services import open_ingest
 from safelight.library.deletion import UploadDeletion
 from safelight.objects import jobs as objects
@@ -63,6 +64,7 @@ class Yard:
         self.offload = Offload(
             self.units, self.store, self.directory, self.queue, self.deliver, Metrics()
         )
+        self.put_back = Restoration(self.units, self.store, self.directory)
         self.deletion = UploadDeletion(self.store, Units(self.db, self.bus, self.clock))
 
     @asynccontextmanager
@@ -116,21 +118,40 @@ class Yard:
 
     async def claim(self, image: Image) -> Job[OffloadPayload]:
         """Takes the image's job as a worker would, from whoever has it."""
+        job = await self._claim("ingest.offload", image.id)
+        assert job
+        return job
+
+    async def _claim(self, kind: str, key: str | None = None) -> Job[OffloadPayload] | None:
         row = await self.db.fetchrow(
-            "UPDATE jobs SET status = 'running', owner = $3, claim = claim + 1, "
-            "attempts = attempts + 1, lease_until = now() + $2 "
-            "WHERE kind = 'ingest.offload' AND key = $1 RETURNING *",
-            image.id,
+            "UPDATE jobs SET status = 'running', owner = $4, claim = claim + 1, "
+            "attempts = attempts + 1, lease_until = now() + $3 "
+            "WHERE kind = $1 AND key = coalesce($2, key) AND status <> 'dead' RETURNING *",
+            kind,
+            key,
             timedelta(seconds=10),
             self.queue.owner,
         )
-        assert row
-        return Job(
-            JobId(row["id"]), jobs.OFFLOAD, "acme", row["payload"], row["claim"], row["attempts"]
-        )
+        if row is None:
+            return None
+        [known] = [known for known in jobs.KINDS if known.name == kind]
+        return Job(JobId(row["id"]), known, "acme", row["payload"], row["claim"], row["attempts"])
 
     async def bring(self, image: Image) -> Verdict:
         return await self.offload.handle(await self.claim(image))
+
+    async def settle(self) -> None:
+        """Long after the last request, with the jobs that it makes necessary, until it is over."""
+        assert self.store
+        for _ in range(4):
+            await settle(self.units, self.store, UploadOriginals(self.db))
+            while job := await self._claim("ingest.put_back"):
+                outcome = await self.put_back.handle(job)
+                assert not isinstance(outcome, Retry)
+                sql = "DELETE FROM jobs WHERE id = $1"
+                if isinstance(outcome, Dead):
+                    sql = "UPDATE jobs SET status = 'dead', lease_until = NULL WHERE id = $1"
+                await self.db.execute(sql, job.id)
 
     async def delete(self, name: str = "cat.jpg") -> None:
         await self.deletion.request("acme", name, ACTOR)

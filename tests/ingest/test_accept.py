@@ -10,7 +10,7 @@ import pytest
 
 from cutting import cutting
 from harness import picture
-from objects.stores import units_of
+from objects.stores import Watch, units_of
 from safelight.errors import SafelightError
 from safelight.infra import failpoints
 from safelight.infra.db import Database
@@ -21,8 +21,9 @@ from safelight.ingest.accept import Ingest, OnConflict, UploadRequest
 from safelight.ingest.contract import DatabaseError, JobEnqueueError, OutcomeUnknown, StorageFull
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.receive import UploadLimits
-from safelight.ingest.sweep import IngestSweep
-from safelight.settings import ACCEPTED_TYPES
+from safelight.ingest.sweep import LATE_MS, IngestSweep
+from safelight.settings import ACCEPTED_TYPES, load
+from safelight.testing.base import open_base
 
 LIMITS = UploadLimits(10_000_000, 100_000_000, ACCEPTED_TYPES)
 UPLOAD = UploadRequest("acme", "multipart/form-data; boundary=b", {"type": "token", "name": "t"})
@@ -123,14 +124,12 @@ async def test_the_database_refuses(
 
 
 @pytest.mark.parametrize("mode", ["before", "after"])
-@pytest.mark.parametrize(
-    ("on_conflict", "marker"), [(OnConflict.REPLACE, EXECUTION), (OnConflict.RENAME, b"COMMIT")]
-)
+@pytest.mark.parametrize("on_conflict", OnConflict)
 async def test_the_connection_is_lost_during_commit(
-    db: Database, directory: IngestDirectory, on_conflict: OnConflict, marker: bytes, mode: str
+    db: Database, directory: IngestDirectory, on_conflict: OnConflict, mode: str
 ) -> None:
     wanted = replace(UPLOAD, on_conflict=on_conflict)
-    async with cutting(db.url, marker) as (proxy, url):
+    async with cutting(db.url, EXECUTION) as (proxy, url):
         through = await Database.open(url, pool_size=2)
         proxy.mode = mode
         ingest = build(through, directory)
@@ -147,19 +146,28 @@ async def test_the_connection_is_lost_during_commit(
 
 
 @pytest.mark.parametrize("mode", ["before", "after"])
+@pytest.mark.parametrize("on_conflict", OnConflict)
 async def test_an_unknown_outcome_keeps_the_file_and_the_sweep_decides(
-    db: Database, directory: IngestDirectory, mode: str, monkeypatch: pytest.MonkeyPatch
+    db: Database,
+    directory: IngestDirectory,
+    on_conflict: OnConflict,
+    mode: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    wanted = replace(UPLOAD, on_conflict=on_conflict)
     monkeypatch.setattr("safelight.ingest.accept._LOOK_AGAIN_SECONDS", (0.01, 0.01))
     async with cutting(db.url, EXECUTION) as (proxy, url):
         through = await Database.open(url, pool_size=2)
         proxy.mode, proxy.refuse_afterwards = mode, True
         with pytest.raises(OutcomeUnknown):
-            await build(through, directory).accept(UPLOAD, good())
+            await build(through, directory).accept(wanted, good())
         through.terminate()
     assert len(left(directory)) == 1
-    removed = await IngestSweep(db, directory, SystemClock(), Metrics(), 86_400).at_start()
-    assert (removed, len(left(directory))) == ((0, 1) if mode == "after" else (1, 0))
+    clock = Watch(SystemClock().now_ms() + LATE_MS + 1000)
+    async with open_base(load({}), db.url, clock=clock, node=directory.node) as base:
+        sweep = IngestSweep(base.queue, directory, clock, Metrics(), 86_400)
+        moved = await sweep.at_start()
+    assert (moved, len(left(directory))) == ((0, 1) if mode == "after" else (1, 0))
 
 
 async def test_concurrent_uploads_find_different_names(

@@ -14,7 +14,6 @@ from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue.jobs import Done, Retry
 from safelight.ingest.lifecycle import ImageStatus
-from safelight.objects.reconcile import Reconcile
 
 __all__ = ["shared", "shared_url"]
 ENDED = Done(already=True)
@@ -112,9 +111,7 @@ async def test_cut_off_after_the_bucket_has_it(yard: Yard, point: str) -> None:
     assert await yard.status(image) is ImageStatus.INGESTED
     assert await yard.content() == b"meow"
     assert await yard.bring(image) == ENDED
-    yard.clock.ms = yard.clock.now_ms() + 120_000
-    assert yard.store
-    await Reconcile(yard.units, yard.store).run()
+    await yard.settle()
     assert len(await events(yard.db)) == tells(yard)
     assert await yard.db.fetchval("SELECT count(*) FROM object_outbox") == 0
 

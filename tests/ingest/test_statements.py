@@ -14,7 +14,7 @@ from safelight.ingest import repo
 from safelight.ingest.lifecycle import Image, ImageStatus, OffloadOutcome
 from safelight.library import repo as library
 from safelight.objects import repo as objects
-from safelight.objects.store import Facts, Landed, Place
+from safelight.objects.store import Cleared, Facts, Landed, Place
 
 LINE = Line("test", "told")
 LINES: dict[str, Line] = {OffloadOutcome.STORED: LINE, OffloadOutcome.BEATEN: LINE}
@@ -32,10 +32,9 @@ async def store(yard: Yard, image: Image, place: Place = Place.BUCKET) -> Offloa
     """Whatever became of it since its row was read."""
     job = await yard.claim(image)
     landed = Landed(place, "etag", image.size_bytes, image.checksum)
-    async with yard.db.connection() as connection:
-        stored = await repo.store(
-            connection, image, landed, {}, LINES, 5, job, (None, yard.queue.lease)
-        )
+    stored = await repo.store(
+        yard.db, image, landed, "node", {}, LINES, 5, job, (None, yard.queue.lease)
+    )
     return stored.outcome
 
 
@@ -76,14 +75,13 @@ async def test_a_name_is_known_by_its_own_images_alone(yard: Yard) -> None:
 
 BLOB = 64 * "a"
 FACTS = Facts("image/jpeg")
+GONE = Cleared(Place.BUCKET)
 
 
 async def test_whatever_concerns_an_object_waits_for_its_lock(yard: Yard) -> None:
     landed = Landed(Place.BUCKET, "etag", 1, BLOB)
     await waits(yard, "object_lock('acme/a')", lambda c: objects.put(c, "acme/a", landed, FACTS, 1))
-    await waits(
-        yard, "object_lock('acme/a')", lambda c: objects.delete(c, "acme/a", Place.BUCKET, 1)
-    )
+    await waits(yard, "object_lock('acme/a')", lambda c: objects.delete(c, "acme/a", GONE, 1))
     await waits(yard, "object_lock('acme/a')", lambda c: objects.share(c, "acme/a", "e", "p/1", 1))
 
 

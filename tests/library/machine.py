@@ -51,6 +51,8 @@ def common() -> list[st.SearchStrategy[Move]]:
         *(move("wake_up", PICKS, CRASHES, MOODS, YES) for _ in range(2)),
         *(move("work_badly", KINDS, PICKS, CRASHES, MOODS, YES) for _ in range(3)),
         *(move("deliver_again", PICKS, then=True) for _ in range(2)),
+        *(move("reconcile", then=True) for _ in range(2)),
+        *(move("lose", PICKS, then=True) for _ in range(2)),
         move("claim", PICKS, YES, then=True),
         move("redrive", PICKS, then=True),
         move("delete_in_vain", NAMES, PICKS),

@@ -13,6 +13,9 @@ from safelight.infra.queue.jobs import Job
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import ImageStatus
 
+NOT_OF_DELIVERIES = [
+    "library.delete", "library.purge_tombstones", "library.reconcile.say_failed",
+]  # fmt: skip
 POINTS = {
     "ingest.offload": (
         "ingest.store", "ingest.fail", "objects.record_put", "objects.link", "objects.bucket_put",
@@ -20,7 +23,7 @@ POINTS = {
     ),
     "objects.deliver": (
         "objects.delivered", "unit.close",
-        *points_of("library.", without=["library.delete", "library.purge_tombstones"]),
+        *points_of("library.", without=NOT_OF_DELIVERIES),
     ),
     "classification.run": tuple(points_of("classification.")),
 }  # fmt: skip
@@ -38,6 +41,7 @@ class Moves:
         self.world = world
         self._backwards = backwards
         self._late_mood = late_mood
+        self._lost = False
 
     @property
     def story(self) -> Story:
@@ -137,6 +141,19 @@ class Moves:
         await self.world.restart()
         await self.work(*then)
 
+    async def reconcile(self, *then: int) -> None:
+        """Looks at whatever there is, half done or not. There is nothing to find for it unless
+        something was lost, or a telling bucket has not spoken yet."""
+        gave_up = await self.world.dead_letters()
+        mended = await self.world.look()
+        assert not mended or self._lost or gave_up or self.world.telling
+        await self.work(*then)
+
+    async def lose(self, pick: int, *then: int) -> None:
+        self._lost = True
+        await self.world.lose(pick)
+        await self.work(*then)
+
     async def retain(self, days: int) -> None:
         await self.world.retain(days)
 
@@ -196,6 +213,8 @@ class Moves:
         letters = await world.dead_letters()
         while letters:
             letters = [letter for letter in letters if not await world.redrive(letter)]
+            await world.drain(backwards=self._backwards)
+        while self._lost and await world.look():
             await world.drain(backwards=self._backwards)
         if self.story.held or self.story.thoughts:
             await self._wake_all()

@@ -20,6 +20,7 @@ from safelight.infra.queue.queue import Queue
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.offload import Offload
+from safelight.library import jobs as library_jobs
 from safelight.library.services import open_library
 from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
@@ -49,7 +50,7 @@ class Services:
         self.store = self._open_store(root)
         self.bus = Bus(db, "world")
         self.bus._company_until = 0.0  # nobody listens
-        kinds = (OFFLOAD, *objects.KINDS, *classification.KINDS)
+        kinds = (OFFLOAD, *objects.KINDS, *library_jobs.KINDS, *classification.KINDS)
         self.queue = Queue(
             db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
         )
@@ -58,7 +59,9 @@ class Services:
             self.queue.units,
         )  # fmt: skip
         library = open_library(base, self.store, classification.RUN, telling=telling)
-        self.deletion = library.deletion
+        self.deletion, self.reconcile = library.deletion, library.reconcile
+        self.reconcile._young_ms = -1  # nothing is too young
+        self.metrics = base.metrics
         created, deleted = library.projection.on_created, library.projection.on_deleted
         self.deliver = Deliver(base.units, {Action.CREATED: (created,), Action.DELETED: (deleted,)})
         self.offload = Offload(
@@ -73,7 +76,10 @@ class Services:
         if not self.telling:
             return Local(self.db, root / "blobs", self.clock).store
         memory: Any = self.bucket  # the same interface as any of obstore's
-        return S3Store(self.db, memory, self.clock, RandomIds(), root / "spool", telling=True)
+        return S3Store(
+            self.db, memory, memory, self.clock, RandomIds(), root / "spool", telling=True,
+            where="memory",
+        )  # fmt: skip
 
     def _handlers(self, *others: Handler[Any]) -> dict[str, Handler[Any]]:
         handlers: tuple[Handler[Any], ...] = (

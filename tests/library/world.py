@@ -16,7 +16,7 @@ import obstore
 from library.scripted import Mood
 from library.services import Services
 from library.story import CountedIds, Notice, Story, Thought, numbers, outside
-from safelight.infra import failpoints
+from safelight.infra import failpoints, kv
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue_repo
@@ -314,6 +314,31 @@ class World(Services):
         except TwinAlive:
             return False
         return True
+
+    async def lose(self, nth: int) -> None:
+        """A delivery or a run is gone from the queue, as nothing of ours would take it away."""
+        own = await self.own()
+        kind = await own.fetchval(
+            """
+            WITH waiting AS (
+                SELECT id, row_number() OVER (ORDER BY id) - 1 AS n, count(*) OVER () AS total
+                FROM jobs WHERE organization = $1 AND status IN ('queued', 'delayed')
+                  AND kind IN ('objects.deliver', 'classification.run')
+            )
+            DELETE FROM jobs USING waiting WHERE jobs.id = waiting.id AND n = $2 % total
+            RETURNING kind
+            """,
+            self.organization,
+            nth,
+        )
+        self.story.deliveries -= kind == "objects.deliver"  # which nobody will tell of
+
+    async def look(self) -> int:
+        """The library is compared with the store, from this organization on."""
+        for walk in ("objects", "entries"):
+            key, begin = f"library.reconcile:{walk}", f"{self.organization}/"
+            await kv.put(self.db, key, begin, now=self.clock.now_ms())
+        return await self.reconcile.run()
 
     async def retain(self, days: int) -> None:
         """Time passes, and what is old enough is forgotten."""

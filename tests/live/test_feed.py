@@ -4,6 +4,8 @@ import asyncio
 import random
 import time
 
+import asyncpg
+
 from safelight.infra import activity
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
@@ -11,6 +13,7 @@ from safelight.infra.db import Database
 from safelight.infra.history import Line
 from safelight.infra.queue.jobs import ACTIVITY
 from safelight.live.routes import Hub
+from safelight.testing.waiting import until
 from safelight.wiring import MESSAGES
 
 WRITERS, READERS, SECONDS = 64, 8, 6.0
@@ -35,20 +38,19 @@ def units(db: Database, now: int = 0, bus: Bus | None = None) -> Units:
 
 
 async def write(db: Database, number: int, end: float, written: list[str]) -> None:
-    """Units of random length, some undone after their last statement, each with its history."""
+    """Units of random length, some undone by their last statement, each with its history."""
     count, ours = 0, units(db)
     while time.monotonic() < end:
         count += 1
         lines = [Line(f"image:{number}-{count}-{n}", TYPE) for n in range(random.randint(1, 3))]
         try:
-            async with db.transaction() as connection, ours.on(connection, "acme") as unit:
-                await connection.execute("SELECT pg_sleep($1)", random.random() / 200)
+            async with ours.open("acme") as unit:
+                await unit.connection.execute("SELECT pg_sleep($1)", random.random() / 200)
                 unit.tell(*lines)
-                if random.random() < 0.2:
-                    await unit.close()
-                    raise ZeroDivisionError
+                if random.random() < 0.2:  # takes the lock, numbers and writes, and is refused
+                    unit.tell_others("nobody", Line("", None))  # type: ignore[arg-type]
             written.extend(line.subject for line in lines)
-        except ZeroDivisionError:
+        except asyncpg.NotNullViolationError:
             pass
 
 
@@ -114,6 +116,30 @@ async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
     written = await activity.feed(database, "acme", after=0, limit=1000, types=None)
     assert len(written) == 300
     assert all(seen == [row.seq for row in written] for seen in everyone)
+
+
+async def test_a_cancelled_query_does_not_silence_the_room(database: Database) -> None:
+    """The very statement that reads for the room is cancelled while it waits for a lock."""
+    bus = Bus(database, "test")
+    hub, ours = Hub(database, bus, MESSAGES), units(database, bus=bus)
+
+    async def cancelled() -> bool:
+        rows = await database.fetch(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND wait_event_type = 'Lock' "
+            "AND query LIKE '%FROM activity%'"
+        )
+        return len(rows) > 0
+
+    async with hub.room("acme", 0) as room:
+        async with database.transaction() as connection:
+            await connection.execute("LOCK TABLE activity")
+            room.wake()
+            await until(cancelled)
+        async with ours.open("acme") as unit:
+            unit.tell(Line("x:1", TYPE))
+        async with asyncio.timeout(10):
+            assert len(await room.after(0)) == 1
 
 
 async def test_the_feed_can_be_cut_and_history_stays(database: Database) -> None:

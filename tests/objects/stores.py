@@ -1,7 +1,7 @@
 """Stores to test with, and what is true of them beside what they say."""
 
 import hashlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,8 +14,11 @@ from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, RandomIds, SystemClock
+from safelight.objects.bucket import parse_url
 from safelight.objects.local import Blobs, LocalStore
-from safelight.objects.s3 import S3Store, parse_url
+from safelight.objects.reconcile import Originals, Reconcile, Standing
+from safelight.objects.s3 import MARK_KEY, S3Store
+from safelight.objects.store import ObjectStore, Place
 
 CREDENTIALS = "access_key_id=key&secret_access_key=secret&region=us-east-1"
 
@@ -80,11 +83,15 @@ class Bucket:
 
     def store(self, db: Database, spool: Path, clock: Watch, **parameters: str) -> S3Store:
         url = parse_url(self.url(**parameters))
-        return S3Store(db, url.open(), clock, RandomIds(), spool, telling=url.telling)
+        return S3Store(
+            db, url.open(repeat=True), url.open(repeat=False), clock, RandomIds(), spool,
+            telling=url.telling, where=url.where,
+        )  # fmt: skip
 
     def keys(self) -> list[str]:
+        """But for the mark that says whose it is."""
         found = self.client.list_objects_v2(Bucket=self.name).get("Contents", [])
-        return [entry["Key"] for entry in found]
+        return [entry["Key"] for entry in found if entry["Key"] != MARK_KEY]
 
 
 @contextmanager
@@ -108,6 +115,24 @@ def make_bucket(server: str, name: str) -> Bucket:
 def units_of(db: Database, clock: Clock) -> Units:
     """With a bus that nobody listens to."""
     return Units(db, Bus(db, "test"), clock)
+
+
+class NoImages:
+    """Objects that never were uploads."""
+
+    async def standing(self, images: Sequence[str]) -> Mapping[str, Standing]:
+        assert images
+        return {}
+
+    async def put_back(self, image: str) -> None:
+        raise AssertionError(image)
+
+
+async def settle(units: Units, store: ObjectStore, originals: Originals | None = None) -> int:
+    """Long after the last request of the tickets that are open."""
+    telling = getattr(store, "_place", "") == Place.TELLING_BUCKET
+    await units.db.execute("UPDATE object_outbox SET due = clock_timestamp()")
+    return await Reconcile(units, store, originals or NoImages(), telling=telling).run()
 
 
 def digest(content: bytes) -> str:

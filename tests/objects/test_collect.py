@@ -10,6 +10,8 @@ from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.files import joined
+from safelight.infra.lost_found import HANDFUL, KEPT_MS
+from safelight.infra.metrics import Metrics
 from safelight.objects import repo
 from safelight.objects.store import Facts, Landed, NoSuchObject, Retake
 from safelight.objects.upkeep import STRAY_MS, Collect
@@ -18,13 +20,13 @@ KEY = "acme/cat.jpg"
 JPEG = Facts("image/jpeg")
 DAY_MS = 86_400_000
 STEPS = [
-    "objects.condemn", "objects.condemn_strays", "objects.set_walk", "objects.next_epoch",
+    "objects.condemn", "lost_found.move", "objects.set_walk", "objects.next_epoch",
     "objects.unlink", "objects.delete_blobs",
 ]  # fmt: skip
 
 
 def collect(local: Local, grace_ms: int = 0) -> Collect:
-    return Collect(local.units, local.blobs, grace_ms=grace_ms)
+    return Collect(local.units, local.blobs, Metrics(), grace_ms=grace_ms)
 
 
 async def states(db: Database) -> dict[str, str]:
@@ -125,7 +127,7 @@ async def test_the_last_words_of_a_dead_put_are_refused(local: Local) -> None:
     sha256 = digest(b"bytes")
     landed: list[Landed] = []
 
-    async def dying(_: object, what: Landed) -> None:
+    async def dying(what: Landed) -> None:
         landed.append(what)
         raise ConnectionResetError
 
@@ -154,18 +156,62 @@ async def walk_round(local: Local) -> int:
     return sum([await collect(local).run() for _ in range(8)])
 
 
-async def test_strays_are_removed_when_they_are_old(local: Local) -> None:
+def set_aside(local: Local) -> set[str]:
+    return {file.path.name for file in local.blobs.lost.files()}
+
+
+async def test_strays_are_set_aside_when_they_are_old(local: Local) -> None:
     await leave_stray(local)
     foreign = local.root / digest(b"stray")[:2] / "README"
     foreign.write_text("not ours")
     await local.store.put("acme/b", stream(b"kept"), JPEG)
-    local.clock.ms = local.clock.now_ms() + STRAY_MS - 60_000
-    assert await walk_round(local) == 0
+    now = local.clock.ms = local.clock.now_ms() + STRAY_MS - 60_000
+    await walk_round(local)
     assert len(local.files()) == 2
-    local.clock.ms += 120_000
-    assert await walk_round(local) == 1
+    local.clock.ms = now + 120_000
+    await walk_round(local)
     assert set(local.files()) == {digest(b"kept")}
     assert foreign.exists()
+    assert set_aside(local) == {digest(b"stray")}
+    local.clock.ms = now + KEPT_MS - STRAY_MS - 120_000
+    await walk_round(local)
+    assert set_aside(local) == {digest(b"stray")}
+    local.clock.ms = now + KEPT_MS
+    await walk_round(local)
+    assert set_aside(local) == set()
+
+
+async def test_a_blob_that_the_database_knows_again_goes_back(local: Local) -> None:
+    """As after a backup of the database was restored that was too old, and then the right one."""
+    await local.store.put(KEY, stream(b"bytes"), JPEG)
+    rows = await local.db.fetch("DELETE FROM objects RETURNING *")
+    await local.db.execute("DELETE FROM blobs")
+    local.clock.ms = local.clock.now_ms() + STRAY_MS + 1000
+    await walk_round(local)
+    assert set_aside(local) == {digest(b"bytes")}
+    await local.db.execute("INSERT INTO blobs (sha256, size) VALUES ($1, 5)", digest(b"bytes"))
+    await local.db.execute(
+        "INSERT INTO objects SELECT * FROM jsonb_populate_record(NULL::objects, $1)", dict(rows[0])
+    )
+    await walk_round(local)
+    assert local.files() == {digest(b"bytes"): b"bytes"}
+    assert await joined((await local.store.get(KEY)).chunks) == b"bytes"
+
+
+async def test_more_than_a_handful_of_strays_is_reported_and_left(local: Local) -> None:
+    await local.store.put(KEY, stream(b"goes"), JPEG)
+    await local.store.delete(KEY)
+    for n in range(HANDFUL + 1):
+        path = local.blobs.path(digest(b"%d" % n))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"%d" % n)
+    local.clock.ms = local.clock.now_ms() + STRAY_MS + 1000
+    metrics = Metrics()
+    runs = [await Collect(local.units, local.blobs, metrics).run() for _ in range(8)]
+    assert sum(runs) == 1, "the rest of its work goes on"
+    assert len(local.files()) == HANDFUL + 1
+    assert set_aside(local) == set()
+    assert b'safelight_strays{directory="blobs"} 51.0' in metrics.render()
 
 
 async def test_puts_and_collections_at_once(local: Local, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from safelight.submissions.recovery.failures import FailureClass, chain, classif
 from safelight.submissions.recovery.records import Budget, Inflight, Progress, hour_of, to_ms
 
 MINUTE = 60_000
+DAY = 24 * 60 * MINUTE
 NOW = 1_800_000_000_000
 TEMPO = Tempo(3 * MINUTE, 5 * MINUTE, 5 * MINUTE, (5 * MINUTE, 10 * MINUTE, 20 * MINUTE), 3, 55)
 SCANNING = SubmissionState.TIER1_SCANNING
@@ -222,6 +223,16 @@ FAILED = an_inflight(6 * MINUTE, FailureClass.MODEL_ERROR)
         # Not yet
         (progress(inflight=FAILED, budget=Budget(1, NOW - 1, NOW + 1)), Leave(Why.TOO_SOON)),
         (progress(inflight=FAILED, budget=Budget(3, NOW - 1, NOW + 1)), Leave(Why.TOO_SOON)),
+        # Clocks differ a little
+        (progress(age=-MINUTE), Leave(Why.MOVED_ON)),
+        (progress(inflight=an_inflight(-MINUTE)), Leave(Why.AT_WORK)),
+        # A wrong clock's times say nothing, or it would stand still until they come
+        (
+            progress(
+                age=-31 * DAY, inflight=an_inflight(-31 * DAY), budget=Budget(1, NOW, NOW + DAY)
+            ),
+            StartAgain(Budget(2, NOW, NOW + 10 * MINUTE), FailureClass.SCAN_TIMEOUT),
+        ),
         # Again: what the consumer counted is not counted twice
         (progress(inflight=FAILED), StartAgain(Budget(1, NOW, NOW + 5 * MINUTE), None)),
         (

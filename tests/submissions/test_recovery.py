@@ -49,6 +49,19 @@ async def test_it_is_retried_after_five_minutes_and_not_before(desk: Desk) -> No
     assert await desk.value(f"recovery:budget:{submission}") is None
 
 
+async def test_a_clock_that_was_ahead_keeps_nothing_stuck(desk: Desk) -> None:
+    """It failed while the clock was a month ahead; then the clock was set right."""
+    submission = await a_stuck_one(desk)
+    desk.clock.advance(minutes=5, seconds=1)
+    assert await desk.recovery.run() == 1
+    await desk.work()  # and fails again
+    desk.clock.advance(minutes=-31 * 24 * 60)
+    desk.tools.trouble = None
+    assert await desk.recovery.run() == 1
+    await desk.work()
+    assert (await desk.see(submission))["state"] == "PUBLISHED"
+
+
 async def test_exactly_three_retries_then_it_is_given_up(desk: Desk) -> None:
     submission = await a_stuck_one(desk)
     desk.clock.advance(minutes=5, seconds=1)

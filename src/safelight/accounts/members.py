@@ -87,15 +87,10 @@ class Members:
         user = await repo.user_named(self.units.db, username) if is_username(username) else None
         if user is None:
             raise UnknownUser
-        told = []
         async with self.units.open("") as unit:
             await repo.revoke_user(unit.connection, user.id, unit.now)
             for organization in user.roles:
-                async with self.units.on(unit.connection, organization) as its:
-                    its.tell(_line(username, "member_removed", None))
-                told.append(its)
-        for its in told:
-            self.units.spread(its)
+                unit.tell_others(organization, _line(username, "member_removed", None))
 
     async def make_organization(self, organization: str) -> None:
         async with self.units.open(organization) as unit:

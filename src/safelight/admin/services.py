@@ -7,8 +7,10 @@ from safelight.infra import activity, kv
 from safelight.infra.base import Base, Feature
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
+from safelight.infra.metrics import Metrics
 from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.worker import Worker
+from safelight.infra.steady import SteadyTime, measure_skew
 from safelight.library import repo as library
 
 _DAY_MS = 86_400_000
@@ -29,14 +31,17 @@ class Engine:
 
 class Upkeep:
     """What has had its time: values past their end, the old end of the feed, tombstones nothing can
-    be late for any more."""
+    be late for any more. None of it comes back, so it goes by the steady time."""
 
-    def __init__(self, db: Database, clock: Clock) -> None:
+    def __init__(self, db: Database, clock: Clock, metrics: Metrics) -> None:
         self._db = db
         self._clock = clock
+        self._steady = SteadyTime(db, clock)
+        self._metrics = metrics
 
     async def run(self) -> None:
-        now = self._clock.now_ms()
+        await measure_skew(self._db, self._clock, self._metrics)
+        now = await self._steady.now_ms()
         while await kv.sweep(self._db, now=now):
             pass
         await activity.cut_feed(self._db, now - FEED_DAYS * _DAY_MS)
@@ -44,4 +49,4 @@ class Upkeep:
 
 
 def open_admin(base: Base) -> Feature:
-    return Feature(handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock).run),))
+    return Feature(handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock, base.metrics).run),))

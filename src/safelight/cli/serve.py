@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Annotated
 import structlog
 import typer
 import uvicorn
-import uvloop
 
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
 from safelight.classification.classifiers import check as check_classifier
+from safelight.cli.leaving import Leaving
 from safelight.errors import ConfigurationError
 from safelight.infra import failpoints, logs
 from safelight.infra.activity import Units
@@ -24,6 +23,7 @@ from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
 
+_LAST_WORDS_SECONDS = 10.0
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where everything is kept.")]
 
 
@@ -34,10 +34,11 @@ def serve(
     no_worker: Annotated[bool, typer.Option("--no-worker", help="Only answer HTTP.")] = False,
 ) -> None:
     """Run Safelight: the server, its worker and, unless you bring one, its database."""
+    leaving = Leaving()
     settings = load({"data_dir": data_dir, "host": host, "port": port})
     prepare(settings)
-    with _listening(settings) as listener, database(settings) as (url, postgres):
-        uvloop.run(_serve(settings, url, postgres, listener, worker=not no_worker))
+    with _listening(settings) as listener, database(settings, leaving) as (url, postgres):
+        leaving.run(_serve(settings, url, postgres, listener, leaving, worker=not no_worker))
 
 
 def prepare(settings: Settings) -> None:
@@ -45,17 +46,15 @@ def prepare(settings: Settings) -> None:
     check_classifier(settings)
     logs.configure(settings.log_format, settings.log_level)
     failpoints.arm_all(settings.failpoints)
-    signal.signal(signal.SIGTERM, _leave)  # as Ctrl-C: unwinds, so the database stops cleanly
-    signal.signal(signal.SIGINT, _leave)
 
 
 @contextlib.contextmanager
-def database(settings: Settings) -> Iterator[tuple[str, EmbeddedPostgres | None]]:
+def database(settings: Settings, leaving: Leaving) -> Iterator[tuple[str, EmbeddedPostgres | None]]:
     """The external database's address, or the embedded one, running as long as we do."""
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value(), None
         return
-    postgres = EmbeddedPostgres(settings.data_dir)
+    postgres = EmbeddedPostgres(settings.data_dir, between=leaving.check)
     try:
         yield postgres.start(), postgres
     finally:
@@ -67,6 +66,7 @@ async def _serve(
     url: str,
     postgres: EmbeddedPostgres | None,
     listener: socket.socket,
+    leaving: Leaving,
     *,
     worker: bool,
 ) -> None:
@@ -88,19 +88,26 @@ async def _serve(
                 proxy_headers=bool(settings.trusted_proxies),
                 forwarded_allow_ips=list(settings.trusted_proxies),
             )
-            await _Server(config, here, link).serve(sockets=[listener])
+            server = _Server(config, here, link)
+            with leaving.told_to(lambda number: server.handle_exit(number, None)):
+                await server.serve(sockets=[listener])
     finally:
         if watching:
             watching.cancel()
 
 
 class _Server(uvicorn.Server):
-    """Tells where it is once it answers."""
+    """Tells where it is once it answers, and lets requests that it cuts short have a last word."""
 
     def __init__(self, config: uvicorn.Config, address: str, link: str | None) -> None:
         super().__init__(config)
         self._address = address
         self._link = link
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """They are caught from the first moment of the process on, and handed here."""
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -108,6 +115,13 @@ class _Server(uvicorn.Server):
         print(f"\n  Safelight is running at {self._address}", flush=True)
         if self._link:
             print(f"  Sign in once with this link:  {self._address}{self._link}\n", flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Past the limit requests are cancelled; an upload whose record is being written then ends
+        it and is answered, before what it stands on is closed."""
+        await super().shutdown(sockets)
+        if cancelled := list(self.server_state.tasks):
+            await asyncio.wait(cancelled, timeout=_LAST_WORDS_SECONDS)
 
 
 def _address(settings: Settings, listener: socket.socket) -> str:
@@ -127,7 +141,3 @@ def _listening(settings: Settings) -> Iterator[socket.socket]:
         ) from error
     with listener:
         yield listener
-
-
-def _leave(number: int, _: object) -> None:
-    raise SystemExit(0 if number == signal.SIGTERM else 130)

@@ -232,8 +232,9 @@ def fired(
     what has been delivered gets a little longer to be stored, the rest is over."""
     if generation.status.over:
         return GenerationChange(generation, then=JobEnds())
-    if generation.closes_at is not None and now < generation.closes_at:
-        return GenerationChange(generation, then=JobReturns((generation.closes_at - now) / 1000))
+    left = 0 if generation.closes_at is None else generation.closes_at - now
+    if 0 < left <= grace_ms:  # more than that was promised by a clock that was ahead
+        return GenerationChange(generation, then=JobReturns(left / 1000))
     change = GenerationChange(generation, then=JobEnds())
     if generation.closes_at is None:
         change = _noted(change, timed_out(generation))

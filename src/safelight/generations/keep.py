@@ -31,7 +31,6 @@ from safelight.generations.media import HEAD_BYTES, NotMedia, Recognized, recogn
 from safelight.generations.owner import Owner
 from safelight.generations.providers.base import DRAWN, Order, Provider
 from safelight.infra.activity import Unit
-from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Job
 from safelight.objects import repo as objects
@@ -76,24 +75,21 @@ class Keeper:
             facts = Facts(kind.content_type, {"organizationId": keeping.generation.organization})
             key = key_of(keeping.task.artifact_id)
 
-            async def write(connection: Connection, landed: Landed) -> Unit:
-                units, organization = self._owner.units, keeping.generation.organization
-                async with units.on(connection, organization) as unit:
-                    await objects.put(connection, key, landed, facts, unit.now)
+            async def write(landed: Landed) -> None:
+                async with self._owner.units.open(keeping.generation.organization) as unit:
+                    await objects.put(unit.connection, key, landed, facts, unit.now)
                     artifact = artifact_of(keeping, landed, kind, said, unit.now)
                     await self._record(unit, keeping, artifact, cost_of(said))
-                return unit
 
-            async def unwanted(connection: Connection) -> None:
-                """A look without a lock, which would be held while the bytes travel to a bucket."""
-                now = await repo.find(connection, keeping.generation.id)
+            async def unwanted() -> None:
+                """A look without a lock: the record decides."""
+                now = await repo.find(self._owner.units.db, keeping.generation.id)
                 task = now.task(keeping.task.artifact_id) if now else None
                 if task is None or task.status is not TaskStatus.STREAMING:
                     raise Unwanted
 
             await reach("generations.put")
-            put = self._store.put_with(key, _joined(head, pieces), facts, write, unwanted)
-            self._owner.units.spread(await put)
+            await self._store.put_with(key, _joined(head, pieces), facts, write, unwanted)
 
     async def _record(
         self, unit: Unit, keeping: Keeping, artifact: Artifact, cost: Decimal | None

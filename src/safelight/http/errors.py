@@ -13,12 +13,13 @@ from starlette.responses import JSONResponse, Response
 
 from safelight import errors
 from safelight.errors import SafelightError
-from safelight.infra.db import LOST, UNSTORABLE_TEXT
+from safelight.infra.db import SHORT, STATEMENT_LOST, UNSTORABLE_TEXT
 
 PageRenderer = Callable[[Request, int, dict[str, Any]], Response]
 # Paths whose contract has its own words for a database that is away.
 UnavailableAs = Mapping[str, type[SafelightError]]
 
+_AWAY = (*STATEMENT_LOST, *SHORT)
 _BY_STATUS: dict[int, type[SafelightError]] = {
     401: errors.Unauthenticated,
     403: errors.Forbidden,
@@ -63,7 +64,7 @@ def install(
         SafelightError,
         HTTPException,
         RequestValidationError,
-        *LOST,
+        *_AWAY,
         *UNSTORABLE_TEXT,
         Exception,
     ):
@@ -77,7 +78,7 @@ def as_safelight_error(request: Request, exception: Exception) -> SafelightError
         return _validation(request, exception)
     if isinstance(exception, HTTPException):
         return _from_http(exception)
-    if isinstance(exception, LOST):
+    if isinstance(exception, _AWAY):
         return errors.Unavailable()
     if isinstance(exception, UNSTORABLE_TEXT):
         return errors.InvalidRequest("The request holds a character that cannot be stored.")

@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 DRAIN_BYTES = 64 * 1024 * 1024
 DRAIN_SECONDS = 10.0
+STOPPING_SECONDS = 1.0  # the same for a request that was cancelled: the server is about to end
 JSON_BODY_BYTES = 1024 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _QUIET_ROUTES = frozenset({"/healthz", "/readyz", "/metrics", "/static/{version}/{path:path}"})
@@ -208,8 +209,10 @@ class _Exchange:
         if self._expects_continue and self._received == 0:
             return  # the client waits for our word before it sends anything
         discarded = 0
+        task = asyncio.current_task()
+        stopping = task is not None and task.cancelling() > 0
         try:
-            async with asyncio.timeout(DRAIN_SECONDS):
+            async with asyncio.timeout(STOPPING_SECONDS if stopping else DRAIN_SECONDS):
                 while not self._body_ended and discarded < DRAIN_BYTES:
                     before = self._received
                     self._note(await self._receive())

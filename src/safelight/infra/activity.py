@@ -10,9 +10,12 @@ A unit is a transaction, the history it tells, the job it ends, and the news aft
 
 Guarantees
 - Everything written in it commits together with its history and the end of its job, or not at all.
-- History is its last statement, so no other writer of the organization waits for anything of ours.
+- Its last statement, which takes the organization's lock, travels in one message with COMMIT: no
+  other writer of the organization waits for anything but the server, whatever becomes of us.
 - A job that is somebody else's by now raises `LeaseLost`, and nothing was written.
 - Listeners and workers are told after the commit and never of what was rolled back.
+- A unit that stands still for ten seconds is rolled back by the server (db.py): the slow thing is
+  done before it, or after it.
 
 Gap: what is told in memory is lost if the process dies right after the commit; the queue's poll and
 the reader's next look make up for it.
@@ -21,13 +24,24 @@ A statement that is a whole unit by itself (a function in sql/ that appends its 
 no transaction here; its caller calls `announce` afterwards.
 """
 
+import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
+import asyncpg
+
 from safelight.infra.bus import Bus
-from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.db import (
+    UPKEEP_SECONDS,
+    Connection,
+    Database,
+    commit,
+    literal,
+    read,
+    write,
+)
 from safelight.infra.failpoints import reach
 from safelight.infra.history import Activity, Line
 from safelight.infra.injected import Clock
@@ -36,6 +50,7 @@ from safelight.infra.queue.jobs import ACTIVITY, TIMETABLE, TOPIC, Job, JobId, J
 
 P = TypeVar("P")
 Adopt = Callable[[Job[Any]], None]
+_LEASE_LOST = "SL002"
 
 
 def to_json(lines: Iterable[Line]) -> list[dict[str, Any]]:
@@ -51,13 +66,18 @@ class Unit:
         self.connection = connection
         self.organization = organization
         self.now = now  # one moment for everything it writes
-        self._lines: list[Line] = []
+        self._told: dict[str, list[Line]] = {}
         self._job: Job[Any] | None = None
         self._news: dict[tuple[str, str], None] = {}
 
     def tell(self, *lines: Line) -> None:
         """Written at the end, in this order."""
-        self._lines += lines
+        self.tell_others(self.organization, *lines)
+
+    def tell_others(self, organization: str, *lines: Line) -> None:
+        """The same in the history of another organization. Nobody's has none."""
+        if organization and lines:
+            self._told.setdefault(organization, []).extend(lines)
 
     def ends(self, job: Job[Any]) -> None:
         """This unit is the job's last word; its handler returns `Done(already=True)`."""
@@ -107,24 +127,27 @@ class Unit:
         self._news[topic, detail] = None
 
     async def close(self) -> None:
-        """The last statement."""
-        lines = self._lines if self.organization else []
-        if self._job is None and not lines:
-            return
-        job_id, claim = (self._job.id, self._job.claim) if self._job else (None, None)
+        """The last statement, and COMMIT with it."""
         await reach("unit.close")
-        mine = await self.connection.fetchval(
-            "SELECT unit_close($1, $2, $3, $4, $5)",
-            job_id,
-            claim,
-            self.organization,
-            self.now,
-            to_json(lines),
-        )
-        if not mine:
-            raise LeaseLost
-        if lines:
-            self.announce(ACTIVITY, self.organization)
+        try:
+            await commit(self.connection, self._closing())
+        except asyncpg.PostgresError as error:
+            if error.sqlstate == _LEASE_LOST:
+                raise LeaseLost from error
+            raise
+        for organization in self._told:
+            self.announce(ACTIVITY, organization)
+
+    def _closing(self) -> str:
+        if self._job is None and not self._told:
+            return ""
+        job_id, claim = (self._job.id, self._job.claim) if self._job else (None, None)
+        told = [
+            {"organization": organization, "lines": to_json(lines)}
+            for organization, lines in self._told.items()
+        ]
+        values = (job_id, claim, self.now, json.dumps(told))
+        return f"SELECT unit_finish({', '.join(map(literal, values))})"
 
     def spread(self, bus: Bus) -> None:
         """After the commit."""
@@ -144,23 +167,12 @@ class Units:
 
     @asynccontextmanager
     async def open(self, organization: str) -> AsyncIterator[Unit]:
-        """`organization` is '' for Safelight's own work, which has no history."""
-        async with self.db.transaction() as connection:
+        """`organization` is '' for Safelight's own work, which has no history of its own."""
+        async with self.db.connection() as connection:
+            await connection.execute("BEGIN")
             unit = Unit(connection, organization, self.clock.now_ms())
             yield unit
             await unit.close()
-        unit.spread(self._bus)
-
-    @asynccontextmanager
-    async def on(self, connection: Connection, organization: str) -> AsyncIterator[Unit]:
-        """On a connection that somebody else has opened, as an object store does for the last step
-        of a put; who commits calls `spread` then."""
-        async with connection.transaction():
-            unit = Unit(connection, organization, self.clock.now_ms())
-            yield unit
-            await unit.close()
-
-    def spread(self, unit: Unit) -> None:
         unit.spread(self._bus)
 
     # Handing a job to the worker of this process, without anybody having to claim it
@@ -282,4 +294,5 @@ async def cut_feed(db: Database, before_ms: int) -> None:
         ON CONFLICT (organization) DO UPDATE SET seq = greatest(activity_floor.seq, excluded.seq)
         """,
         before_ms,
+        timeout=UPKEEP_SECONDS,
     )

@@ -19,14 +19,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-import asyncpg
 import structlog
 
-from safelight.infra.db import Database
+from safelight.infra.db import Database, Limits, connect
 
 _CHANNEL = "safelight"
 _GATHER_SECONDS = 0.008
 _PING_SECONDS = 1.0
+_LIMITS = Limits(connect=5, command=2)
 _RECONNECT_SECONDS = 0.25
 _GREETING_SECONDS = 30.0
 _FORGET_SECONDS = 90.0  # three greetings unheard
@@ -118,7 +118,7 @@ class Bus:
 
     async def _listen(self) -> None:
         """Ends, or raises, when the connection is lost."""
-        connection = await asyncpg.connect(self._db.url, timeout=5, command_timeout=2)
+        connection = await connect(self._db.url, _LIMITS, command=_LIMITS.command)
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:

@@ -24,7 +24,7 @@ from safelight.errors import SafelightError
 from safelight.infra.files import sync_directory
 from safelight.infra.postgres.account import Account, ensure_reach, first_out_of_reach
 
-_SOCKET_NAME = ".s.PGSQL.5432"
+SOCKET_NAME = ".s.PGSQL.5432"
 _SOCKET_PATH_BYTES = 103  # Linux takes 107, macOS 103
 _POLL_SECONDS = 0.02
 
@@ -177,6 +177,9 @@ def open_to(directory: DataDirectory, account: Account | None, *, fresh: bool) -
         ensure_reach(account, directory.root)
     directory.postgres.mkdir(exist_ok=True)
     directory.postgres.chmod(mode)
+    for parent in (directory.root, directory.root.parent):
+        with suppress(PermissionError):  # one may pass through there and not look
+            sync_directory(parent)
 
 
 def socket_directory(directory: DataDirectory, account: Account | None) -> Path:
@@ -190,7 +193,7 @@ def socket_directory(directory: DataDirectory, account: Account | None) -> Path:
 
 def _can_hold_socket(path: Path) -> bool:
     """Clients read a comma as the end of one host and the start of another."""
-    return len(os.fsencode(path / _SOCKET_NAME)) <= _SOCKET_PATH_BYTES and "," not in str(path)
+    return len(os.fsencode(path / SOCKET_NAME)) <= _SOCKET_PATH_BYTES and "," not in str(path)
 
 
 def _recorded_socket_directory(directory: DataDirectory, account: Account | None) -> Path:

@@ -1,19 +1,28 @@
 """The connection pool, and the one way to run statements on it.
 
-Guarantees: a connection is handed out clean, since nobody may leave SET, LISTEN or a session-level
-advisory lock on a pooled connection (asyncpg's reset query, off here, costs more than most of our
-statements). A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of
-LOST, and then the outcome of a COMMIT is unknown.
+Guarantees
+- A connection is handed out clean, since nobody may leave SET, LISTEN or a session-level advisory
+  lock on a pooled connection (asyncpg's reset query, off here, costs more than most of our
+  statements). Giving it back neither raises nor waits: one in doubt is ended instead.
+- A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of LOST, and
+  then the outcome of a COMMIT is unknown. Both, and a server that is short of something, are AWAY.
+- No wait is without an end, on either side (`Limits`): a process that stands still, or whose
+  connections went silent, is in nobody's way for long. One statement that is lost or overdue ends
+  the idle connections too, which may be as silent.
 
 Every function of a repo is declared a `read` or a `write`. A write has a failpoint right before it,
 named after the feature and the function (`submissions.move`), at which tests make the world end.
 """
 
+import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from weakref import WeakSet
 
 import asyncpg
 
@@ -41,18 +50,66 @@ LOST: tuple[type[Exception], ...] = (
     asyncpg.AdminShutdownError,
     asyncpg.CrashShutdownError,
     asyncpg.CannotConnectNowError,
+    asyncpg.DatabaseDroppedError,
+    asyncpg.IdleInTransactionSessionTimeoutError,
     asyncpg.TooManyConnectionsError,
+    asyncpg.StatementCompletionUnknownError,
     ConnectionError,
 )
 STATEMENT_LOST: tuple[type[Exception], ...] = (*LOST, TimeoutError)
+# It answered, and could not: no room, no memory, a file that cannot be read, a lock that somebody
+# else has, a statement that was cancelled or that stood in a ring. Nothing was changed.
+SHORT: tuple[type[Exception], ...] = (
+    asyncpg.InsufficientResourcesError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.PostgresSystemError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.SerializationError,
+    asyncpg.DeadlockDetectedError,
+    asyncpg.TransactionTimeoutError,
+)
 # The same while connecting, where every operating-system error means it too.
-UNREACHABLE: tuple[type[Exception], ...] = (*LOST, OSError, TimeoutError)
+UNREACHABLE: tuple[type[Exception], ...] = (*LOST, *SHORT, OSError, TimeoutError)
 # All of it, for code that waits and tries again.
 AWAY: tuple[type[Exception], ...] = (Unavailable, *UNREACHABLE)
 
-_CONNECT_SECONDS = 10
-_ACQUIRE_SECONDS = 15
-_COMMAND_SECONDS = 60
+_RELEASE_SECONDS = 1.0
+_CLOSE_SECONDS = 5.0
+_KEEPALIVE = (10, 5, 3)  # idle, between probes, how many
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long anything may take, in seconds. Together they make sure that a process that stands
+    still holds up others for at most `idle`, and one whose connections went silent is itself again
+    after `command` and `connect`. `idle` and `lock` are the server's, so they hold when we are
+    gone. Waiting for a lock outlasts whoever stands still with it, and ends before the statement
+    does, so that the server says what was waited for."""
+
+    connect: float = 10
+    acquire: float = 15
+    command: float = 15
+    idle: float = 10  # in a transaction
+    lock: float = 12
+    unacknowledged: float = 15
+
+    def as_settings(self, **more: str) -> dict[str, str]:
+        """As the server takes them."""
+        idle, interval, count = _KEEPALIVE
+        return {
+            "idle_in_transaction_session_timeout": _ms(self.idle),
+            "lock_timeout": _ms(self.lock),
+            "standard_conforming_strings": "on",
+            "tcp_keepalives_idle": str(idle),
+            "tcp_keepalives_interval": str(interval),
+            "tcp_keepalives_count": str(count),
+            "tcp_user_timeout": _ms(self.unacknowledged),
+            **more,
+        }
+
+
+LIMITS = Limits()
+UPKEEP_SECONDS = 300.0  # a limit for statements that go through whole tables
 
 
 P = ParamSpec("P")
@@ -76,68 +133,151 @@ def write(statement: Statement[P, R]) -> Statement[P, R]:
     return guarded
 
 
+async def connect(
+    url: str, limits: Limits | None = None, *, command: float | None = None, **more: str
+) -> "asyncpg.Connection[asyncpg.Record]":
+    """One outside the pool, within the same limits; `command` None: statements take what they take.
+    `more` are further settings of the session."""
+    limits = limits or LIMITS
+    connection = await asyncpg.connect(
+        url,
+        timeout=limits.connect,
+        command_timeout=command,
+        server_settings=limits.as_settings(**more),
+    )
+    _keep_alive(connection, limits)
+    return connection
+
+
 class Database:
-    def __init__(self, pool: "asyncpg.Pool[asyncpg.Record]", url: str) -> None:
-        self._pool = pool
+    def __init__(self, url: str, limits: Limits) -> None:
         self.url = url
+        self._limits = limits
+        self._known: WeakSet[Any] = WeakSet()
+        self._lent: set[int] = set()  # by the server's number of them
+        self._pool: asyncpg.Pool[asyncpg.Record]
 
     @classmethod
-    async def open(cls, url: str, *, pool_size: int) -> "Database":
+    async def open(cls, url: str, *, pool_size: int, limits: Limits | None = None) -> "Database":
+        limits = limits or LIMITS
+        db = cls(url, limits)
         try:
-            pool = await asyncpg.create_pool(
+            db._pool = await asyncpg.create_pool(
                 url,
                 min_size=1,
                 max_size=pool_size,
                 reset=_leave_as_is,
-                init=prepare,
-                timeout=_CONNECT_SECONDS,
-                command_timeout=_COMMAND_SECONDS,
+                init=db._welcome,
+                timeout=limits.connect,
+                command_timeout=limits.command,
+                server_settings=limits.as_settings(),
             )
         except UNREACHABLE as error:
             raise Unavailable(f"The database cannot be reached: {error}") from error
-        return cls(pool, url)
+        return db
 
     async def close(self) -> None:
-        await self._pool.close()
+        """In order, if that is quick."""
+        with suppress(*AWAY):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await self._pool.close()
+        self.terminate()
 
     def terminate(self) -> None:
         self._pool.terminate()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
+        """Whatever transaction is open at the end was not meant to be committed."""
         try:
-            connection = await self._pool.acquire(timeout=_ACQUIRE_SECONDS)
+            connection = await self._pool.acquire(timeout=self._limits.acquire)
         except UNREACHABLE as error:
             raise Unavailable from error
+        number = connection.get_server_pid()
+        self._lent.add(number)
+        doubt = False
         try:
             yield connection
+        except BaseException as error:
+            doubt = _in_doubt(error)
+            raise
         finally:
-            await self._pool.release(connection)
+            self._lent.discard(number)
+            await self._give_back(connection, doubt=doubt)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        async with self.connection() as connection, connection.transaction():
+        """One that tells no history (activity.py has those that do)."""
+        async with self.connection() as connection:
+            await connection.execute("BEGIN")
             yield connection
+            await commit(connection)
+
+    async def _give_back(self, connection: Any, *, doubt: bool) -> None:
+        if doubt:
+            _end(connection)
+            self._end_the_idle()
+            return
+        try:
+            if connection.is_in_transaction():
+                await connection.execute("ROLLBACK", timeout=_RELEASE_SECONDS)
+            await self._pool.release(connection, timeout=_RELEASE_SECONDS)
+        except Exception:  # noqa: BLE001 - it is of no more use to anybody
+            _end(connection)
+
+    def _end_the_idle(self) -> None:
+        for connection in list(self._known):
+            if not connection.is_closed() and connection.get_server_pid() not in self._lent:
+                _end(connection)
+
+    async def _welcome(self, connection: Any) -> None:
+        _keep_alive(connection, self._limits)
+        await prepare(connection)
+        self._known.add(connection)
 
     async def check(self) -> None:
         """Raises one of AWAY when it does not answer."""
         await self.fetchval("SELECT true")
 
-    async def fetch(self, sql: str, *values: Any) -> list[asyncpg.Record]:
+    # `timeout` is for statements that may take longer than the others.
+
+    async def fetch(
+        self, sql: str, *values: Any, timeout: float | None = None
+    ) -> list[asyncpg.Record]:
         async with self.connection() as connection:
-            return await connection.fetch(sql, *values)
+            return await connection.fetch(sql, *values, timeout=timeout)
 
     async def fetchrow(self, sql: str, *values: Any) -> asyncpg.Record | None:
         async with self.connection() as connection:
             return await connection.fetchrow(sql, *values)
 
-    async def fetchval(self, sql: str, *values: Any) -> Any:
+    async def fetchval(self, sql: str, *values: Any, timeout: float | None = None) -> Any:
         async with self.connection() as connection:
-            return await connection.fetchval(sql, *values)
+            return await connection.fetchval(sql, *values, timeout=timeout)
 
-    async def execute(self, sql: str, *values: Any) -> str:
+    async def execute(self, sql: str, *values: Any, timeout: float | None = None) -> str:
         async with self.connection() as connection:
-            return await connection.execute(sql, *values)
+            return await connection.execute(sql, *values, timeout=timeout)
+
+
+async def commit(connection: Connection, closing: str = "") -> None:
+    """The last statement of a transaction and COMMIT, in one message: whatever locks the statement
+    takes are held by the server alone, and not while somebody makes up his mind to commit."""
+    ended = await connection.execute(f"{closing}; COMMIT" if closing else "COMMIT")
+    if ended != "COMMIT":
+        raise asyncpg.InFailedSQLTransactionError("a statement of this transaction had failed")
+
+
+def literal(value: str | int | None) -> str:
+    """A value as it stands in the text of a statement, however the server reads backslashes."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, int):
+        return str(int(value))
+    if "\0" in value:
+        raise ValueError("a statement cannot hold the character NUL")
+    doubled = value.replace("'", "''").replace("\\", "\\\\")
+    return f" E'{doubled}'" if "\\" in value else f"'{doubled}'"
 
 
 async def prepare(connection: Any) -> None:
@@ -145,6 +285,43 @@ async def prepare(connection: Any) -> None:
     await connection.set_type_codec(
         "jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads
     )
+
+
+def _end(connection: Any) -> None:
+    """At once; the driver may have noticed its end before us, and say so."""
+    with suppress(Exception):
+        connection.terminate()
+
+
+def _in_doubt(error: BaseException) -> bool:
+    """Whether a statement may still be under way, or its connection is of no more use."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, (*STATEMENT_LOST, asyncio.CancelledError)):
+            return True
+        seen = seen.__cause__
+    return False
+
+
+def _keep_alive(connection: Any, limits: Limits) -> None:
+    """Our side of what the server is told; a socket in the file system needs none of it."""
+    line = connection._transport.get_extra_info("socket")  # noqa: SLF001 - asyncpg has no other way
+    if line is None or line.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    idle, interval, count = _KEEPALIVE
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (
+        ("TCP_KEEPIDLE", idle),
+        ("TCP_KEEPINTVL", interval),
+        ("TCP_KEEPCNT", count),
+        ("TCP_USER_TIMEOUT", int(limits.unacknowledged * 1000)),
+    ):
+        if option := getattr(socket, name, None):
+            line.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _ms(seconds: float) -> str:
+    return str(int(seconds * 1000))
 
 
 async def _leave_as_is(_: Any) -> None:

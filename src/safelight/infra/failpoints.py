@@ -16,6 +16,7 @@ theirs by being declared (db.py). Unarmed, each is one look into an empty dict. 
 import asyncio
 import errno
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -144,7 +145,8 @@ def _fire(name: str) -> Armed | None:
     if armed is None or not armed.due():
         return None
     if armed.action == "exit":
-        os.write(2, f"ended at {name}\n".encode())
+        sys.stderr.write(f"ended at {name}\n")
+        sys.stderr.flush()
         os._exit(EXIT_CODE)
     if armed.action == "enospc":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

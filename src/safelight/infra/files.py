@@ -111,8 +111,50 @@ def copy(source: Path, target: Path, what: Measured) -> None:
         raise
 
 
+def make_directory(path: Path) -> None:
+    """With what is above it, and there after a power cut."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True, mode=0o700)
+    with suppress(PermissionError):  # one may write there and not look
+        hit("files.sync_made")
+        sync_directory(path.parent)
+
+
+def write_once(path: Path, text: str, ids: Ids) -> None:
+    """Whole and on disk under its name, or not there; a file that is there already stays, also when
+    two processes do this at the same moment."""
+    draft = path.with_name(f"{path.name}.{ids.short('new')}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        hit("files.once_write")
+        write_all(descriptor, memoryview(text.encode()))
+        hit("files.once_fsync")
+        os.fsync(descriptor)
+        with suppress(FileExistsError):
+            hit("files.once_link")
+            os.link(draft, path)
+    finally:
+        os.close(descriptor)
+        hit("files.once_drop")
+        draft.unlink()
+    hit("files.once_sync")
+    sync_directory(path.parent)
+
+
 def sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    _sync(path, os.O_DIRECTORY)
+
+
+def sync_tree(path: Path) -> None:
+    """A directory and everything in it."""
+    for each in (*path.rglob("*"), path):
+        _sync(each)
+
+
+def _sync(path: Path, kind: int = 0) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | kind)
     try:
         os.fsync(descriptor)
     finally:

@@ -25,10 +25,14 @@ import structlog
 
 from safelight import __version__
 from safelight.errors import ConfigurationError, Unavailable
-from safelight.infra.db import UNREACHABLE
+from safelight.infra.db import UNREACHABLE, Limits, connect
 from safelight.infra.failpoints import reach
 
 _LOCK = 0x5AFE_0001
+# Whoever migrates may be waited for, and a table takes as long as it takes; but a process that
+# stands still half-way must not keep everybody else from starting.
+_LIMITS = Limits(lock=0)
+_IDLE_MS = "30000"
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -100,7 +104,7 @@ async def migrate(
 async def _connect(url: str) -> "asyncpg.Connection[asyncpg.Record]":
     """The first to knock, so the one that says in words why nobody opens."""
     try:
-        return await asyncpg.connect(url, timeout=10)
+        return await connect(url, _LIMITS, idle_session_timeout=_IDLE_MS)
     except UNREACHABLE as error:
         raise Unavailable(f"The database cannot be reached: {error}") from error
     except (asyncpg.PostgresError, ValueError) as error:

@@ -1,18 +1,19 @@
 """An upload from first byte to answer: receive, record, or leave nothing behind."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Any
 
 import structlog
 
-from safelight.errors import NameTaken, SafelightError, Unavailable
+from safelight.errors import NameTaken, SafelightError
 from safelight.infra.activity import Units
-from safelight.infra.db import AWAY, STATEMENT_LOST, Connection
+from safelight.infra.db import AWAY, Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
 from safelight.infra.injected import Ids, ImageId
@@ -25,9 +26,12 @@ from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.receive import Incoming, Received, Receiver, UploadLimits
 from safelight.objects.keys import clean_name, numbered
 
+# Of repo: answers whether it recorded the upload.
+RecordUpload = Callable[[Connection, Image, str, Sequence[Line]], Awaitable[bool]]
 _NAMES_AT_A_TIME = 50
-_ANSWER_LOST: tuple[type[Exception], ...] = (repo.ConnectionLost, *STATEMENT_LOST)
 _LOOK_AGAIN_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
+_FIND_OUT_SECONDS = 20.0
+_CLOSE_SECONDS = 10.0
 
 
 class OnConflict(StrEnum):
@@ -65,11 +69,16 @@ class Ingest:
         self._ids = ids
         self._metrics = metrics
         self._executor = ThreadPoolExecutor(8, thread_name_prefix="ingest")
+        self._recording: set[asyncio.Task[Image]] = set()
 
     async def close(self) -> None:
+        if self._recording:
+            await asyncio.wait(self._recording, timeout=_CLOSE_SECONDS)
         self._executor.shutdown()
 
     async def accept(self, upload: UploadRequest, stream: AsyncIterator[bytes]) -> Image:
+        """Cancelled while the bytes come, it leaves nothing. Cancelled later, it goes on to its
+        end, which is near, and tells of it: by then a row may speak of the file."""
         started = self._clock.monotonic()
         image_id = self._ids.image(self._clock.now_ms())
         incoming = Incoming(self.directory, image_id)
@@ -77,68 +86,85 @@ class Ingest:
             received = await Receiver(incoming, self.limits, self._executor).receive(
                 upload.content_type, stream, upload.checksum
             )
-            image = await self._record(upload, image_id, received)
+        except BaseException:
+            await self._discard(incoming)
+            raise
+        recording = asyncio.create_task(self._keep(upload, incoming, received, started))
+        self._recording.add(recording)
+        recording.add_done_callback(self._recording.discard)
+        try:
+            return await asyncio.shield(recording)
+        except asyncio.CancelledError:
+            if recording.cancelled():
+                raise
+            return await asyncio.shield(recording)
+
+    async def _keep(
+        self, upload: UploadRequest, incoming: Incoming, received: Received, started: float
+    ) -> Image:
+        """Only a definite no takes the file away again."""
+        try:
+            image = await self._record(upload, incoming.image_id, received)
         except OutcomeUnknown:
             raise  # the row may exist: the file stays, and the sweep decides
-        except BaseException:
+        except AWAY as error:
+            await self._discard(incoming)
+            raise DatabaseError from error
+        except Exception:
             await self._discard(incoming)
             raise
         self._units.announce(image.organization, OFFLOAD)
         self._account(image, started)
+        await reach("ingest.recorded")
         return image
 
     async def _record(self, upload: UploadRequest, image_id: ImageId, received: Received) -> Image:
         image = self._image(upload, image_id, received)
-        try:
-            if upload.on_conflict is OnConflict.REPLACE:
-                async with self._db.connection() as connection:
-                    await self._write(connection, image, upload, received.file_name)
-            else:
-                image = await self._record_under_free_name(upload, image, received.file_name)
-            await reach("ingest.recorded")
-        except repo.ConnectionLost as lost:
-            await self._find_out_if_recorded(image_id, lost.backend)
-        except Unavailable as error:
-            raise DatabaseError from error
-        return image
-
-    async def _record_under_free_name(
-        self, upload: UploadRequest, image: Image, file_name: str
-    ) -> Image:
-        backend = None
-        try:
-            async with self._units.open(image.organization) as unit:
-                backend = unit.connection.get_server_pid()
-                await repo.lock_names(unit.connection, image.organization)
-                name = await _free_name(unit.connection, image.organization, image.name)
-                if name != image.name and upload.on_conflict is OnConflict.REFUSE:
-                    raise NameTaken(f"There is already an image called {image.name}.")
+        if upload.on_conflict is OnConflict.REPLACE:
+            await self._write(repo.record_upload, upload, image, received.file_name)
+            return image
+        candidates = _names(image.name, upload.on_conflict)
+        while some := list(islice(candidates, _NAMES_AT_A_TIME)):
+            taken = await repo.taken_names(self._db, image.organization, some)
+            for name in some:
                 image = replace(image, name=name)
-                await self._write(unit.connection, image, upload, file_name)
-        except _ANSWER_LOST as error:
-            if backend is None:
-                raise DatabaseError from error
-            await self._find_out_if_recorded(image.id, backend)
-        return image
+                if name not in taken and await self._write(
+                    repo.record_upload_if_free, upload, image, received.file_name
+                ):
+                    return image
+        raise NameTaken(f"There is already an image called {image.name}.")
 
     async def _write(
-        self, connection: Connection, image: Image, upload: UploadRequest, file_name: str
-    ) -> None:
+        self, record: RecordUpload, upload: UploadRequest, image: Image, file_name: str
+    ) -> bool:
+        """False: the name is not free any more."""
         lines = _lines(image, upload, file_name)
-        await repo.record_upload(connection, image, self.directory.node, lines)
+        try:
+            async with self._db.connection() as connection:
+                return await record(connection, image, self.directory.node, lines)
+        except repo.ConnectionLost as lost:
+            return await self._find_out_if_recorded(image.id, lost.backend)
 
-    async def _find_out_if_recorded(self, image_id: ImageId, backend: int) -> None:
-        """COMMIT's answer was lost. Recorded: carry on. Not recorded: an error that cleans up."""
-        for pause in _LOOK_AGAIN_SECONDS:
-            try:
-                recorded = await repo.was_recorded(self._db, image_id, backend)
-            except AWAY:
-                await asyncio.sleep(pause)
-                continue
-            if recorded:
-                return
-            raise DatabaseError
+    async def _find_out_if_recorded(self, image_id: ImageId, backend: int) -> bool:
+        """The answer was lost. Recorded: carry on. Not recorded: an error that cleans up. Neither
+        can be said while the database is away, or while the backend lives that was asked."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_FIND_OUT_SECONDS):
+                for pause in _LOOK_AGAIN_SECONDS:
+                    recorded = await self._look_if_recorded(image_id, backend)
+                    if recorded:
+                        return True
+                    if recorded is not None:
+                        raise DatabaseError
+                    await asyncio.sleep(pause)
         raise OutcomeUnknown
+
+    async def _look_if_recorded(self, image_id: ImageId, backend: int) -> bool | None:
+        try:
+            return await repo.was_recorded(self._db, image_id, backend)
+        except Exception as error:  # noqa: BLE001 - not knowing is never a no
+            structlog.get_logger().warning("cannot tell if it was recorded", error=repr(error))
+            return None
 
     def _image(self, upload: UploadRequest, image_id: ImageId, received: Received) -> Image:
         now = self._clock.now_ms()
@@ -187,15 +213,11 @@ class Ingest:
         )
 
 
-async def _free_name(connection: Connection, organization: str, name: str) -> str:
-    """The name itself, or the first of `name (2)`, `name (3)`, … that nobody has."""
-    candidates = chain((name,), (numbered(name, n) for n in count(2)))
-    while True:
-        some = list(islice(candidates, _NAMES_AT_A_TIME))
-        taken = await repo.taken_names(connection, organization, some)
-        for candidate in some:
-            if candidate not in taken:
-                return candidate
+def _names(name: str, on_conflict: OnConflict) -> Iterator[str]:
+    """The name itself, and unless it is that or none `name (2)`, `name (3)`, …"""
+    yield name
+    if on_conflict is OnConflict.RENAME:
+        yield from (numbered(name, n) for n in count(2))
 
 
 def _lines(image: Image, upload: UploadRequest, file_name: str) -> list[Line]:

@@ -19,9 +19,17 @@ OFFLOAD = JobKind(
     retry=Backoff(attempts=12, cap=600),  # a store may be away for a while; the file is safe
     subject=lambda offloading: f"image:{offloading.imageId}",
 )
+# What a late write took from a bucket comes from its file again; see objects/reconcile.py.
+PUT_BACK = JobKind(
+    "ingest.put_back",
+    payload=OffloadPayload,
+    limit=2,
+    retry=Backoff(attempts=12, cap=600),
+    subject=lambda offloading: f"image:{offloading.imageId}",
+)
 SWEEP = JobKind("ingest.sweep", payload=Nothing, limit=1)
 
-KINDS: tuple[JobKind[Any], ...] = (OFFLOAD, SWEEP)
+KINDS: tuple[JobKind[Any], ...] = (OFFLOAD, PUT_BACK, SWEEP)
 
 
 def schedules(_: Settings) -> tuple[Schedule, ...]:

@@ -2,7 +2,7 @@
 
 Guarantees: reads the record first and does nothing that is already done; the bytes are hashed again
 on the way. The state, its history, the object with its event, the event's delivery job and the end
-of this job are one transaction, written under the name's lock: the newest upload of a name wins,
+of this job are one statement, written under the name's lock: the newest upload of a name wins,
 and one whose name was deleted meanwhile does not bring it back. Such an image is STORED all the
 same, its history says what beat it, and its bytes stay until the grace period (with a bucket: the
 ingest directory's) ends. A file that is missing or not what was received makes the image FAILED; a
@@ -15,8 +15,8 @@ from typing import Any
 import structlog
 from prometheus_client import Counter
 
+from safelight.errors import Unavailable
 from safelight.infra.activity import Units
-from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.files import ChecksumMismatch
 from safelight.infra.history import Line
@@ -37,8 +37,13 @@ MISSING = Failure("FILE_MISSING", "The received file is no longer in the ingest 
 CHANGED = Failure("CHECKSUM_ERROR", "The received file is not what it was when it arrived.")
 
 
-class DirectoryAway(Exception):
-    """The ingest directory is not the one this worker started with: a volume is not mounted."""
+class DirectoryAway(Unavailable):
+    """The ingest directory is not the one this worker started with. Is its volume mounted?"""
+
+
+def ensure_directory(directory: IngestDirectory) -> None:
+    if not directory.is_there():
+        raise DirectoryAway(f"{directory.path} is not the directory it was.")
 
 
 class Offload:
@@ -81,11 +86,12 @@ class Offload:
         path = self._directory.path / Path(image.temp_path).name
         facts = object_facts(image)
 
-        async def write(connection: Connection, landed: Landed) -> OffloadResult:
+        async def write(landed: Landed) -> OffloadResult:
             return await repo.store(
-                connection,
+                self._db,
                 image,
                 landed,
+                self._directory.node,
                 facts.metadata,
                 _endings(image),
                 self._clock.now_ms(),
@@ -93,9 +99,9 @@ class Offload:
                 (self._units.lessee, self._lease),
             )
 
-        async def beaten(connection: Connection) -> OffloadResult | None:
+        async def beaten() -> OffloadResult | None:
             here = Landed(Place.INGEST, "", image.size_bytes, image.checksum)
-            stored = await write(connection, here)
+            stored = await write(here)
             return None if stored.outcome is OffloadOutcome.WANTED else stored
 
         key = object_key(image.organization, image.name)
@@ -105,18 +111,10 @@ class Offload:
         except ChecksumMismatch:
             return await self._fail(image, job, CHANGED)
         except FileNotFoundError:
-            if path.exists():
+            if path.exists() or self._directory.put_back(path.name):
                 raise
-            self._ensure_directory()
+            ensure_directory(self._directory)
             return await self._fail(image, job, MISSING)
-
-    def _ensure_directory(self) -> None:
-        try:
-            node = (self._directory.path / ".node").read_text().strip()
-        except FileNotFoundError:
-            node = ""
-        if node != self._directory.node:
-            raise DirectoryAway(f"{self._directory.path} is not the directory it was.")
 
     async def _fail(
         self, image: Image, job: Job[OffloadPayload], failure: Failure

@@ -163,7 +163,7 @@ class Incoming:
 
     def __init__(self, directory: IngestDirectory, image_id: ImageId) -> None:
         self._directory = directory
-        self._image_id = image_id
+        self.image_id = image_id
         self._hidden = directory.path / f".{image_id}.part"
         self._final: Path | None = None
         self._file: int | None = None
@@ -191,7 +191,7 @@ class Incoming:
 
     def finish(self, extension: str) -> Path:
         """Makes the file durable and visible under its final name."""
-        final = self._directory.path / f"{self._image_id}.{extension}"
+        final = self._directory.path / f"{self.image_id}.{extension}"
         assert self._file is not None  # noqa: S101 - an empty upload never gets this far
         try:
             hit("ingest.fsync")

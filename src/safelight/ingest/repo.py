@@ -10,7 +10,7 @@ import asyncpg
 from safelight.errors import SafelightError
 from safelight.infra import activity
 from safelight.infra.activity import to_json
-from safelight.infra.db import STATEMENT_LOST, Connection, Database, read, write
+from safelight.infra.db import LOST, Connection, Database, read, write
 from safelight.infra.history import Line
 from safelight.infra.injected import ImageId
 from safelight.infra.queue.jobs import Job
@@ -23,18 +23,11 @@ from safelight.ingest.lifecycle import (
     OffloadOutcome,
     OffloadResult,
 )
+from safelight.objects.reconcile import Standing
 from safelight.objects.repo import retake_or
-from safelight.objects.store import Landed
+from safelight.objects.store import Landed, Place
 
 _TERMINATE_MS = 5000
-_TAKEN = f"""
-SELECT name FROM unnest($2::text[]) AS wanted(name)
-WHERE EXISTS (SELECT FROM object_indexed($1 || '/' || wanted.name) AS object WHERE object.present)
-   OR EXISTS (SELECT FROM images LEFT JOIN delete_intents ON image_id = images.id
-              WHERE images.organization = $1 AND images.name = wanted.name
-                AND status IN {listed(ImageStatus.in_phase(Phase.UNDER_WAY))}
-                AND image_id IS NULL)
-"""
 
 
 class ConnectionLost(SafelightError):
@@ -54,18 +47,33 @@ _FAILED_FROM = MACHINE.before(ImageStatus.FAILED)
 @write
 async def record_upload(
     connection: Connection, image: Image, node: str, lines: Sequence[Line]
-) -> None:
+) -> bool:
+    await _record(connection, "SELECT image_record($1, $2, $3)", image, node, lines)
+    return True
+
+
+@write
+async def record_upload_if_free(
+    connection: Connection, image: Image, node: str, lines: Sequence[Line]
+) -> bool:
+    """False: the name is taken, and nothing was recorded."""
+    statement = "SELECT image_record_if_free($1, $2, $3)"
+    return bool(await _record(connection, statement, image, node, lines))
+
+
+async def _record(
+    connection: Connection, statement: str, image: Image, node: str, lines: Sequence[Line]
+) -> Any:
+    """Once sent, only an error in the server's own words is a no; any other end says nothing."""
     if image.status not in _FROM_UPLOADED:
         MACHINE.check(ImageStatus.UPLOADED, image.status)
     backend = connection.get_server_pid()
     try:
-        await connection.execute(
-            "SELECT image_record($1, $2, $3)", asdict(image), node, to_json(lines)
-        )
-    except STATEMENT_LOST as error:
+        return await connection.fetchval(statement, asdict(image), node, to_json(lines))
+    except Exception as error:
+        if isinstance(error, asyncpg.PostgresError) and not isinstance(error, LOST):
+            raise _refused(error) from error
         raise ConnectionLost(backend) from error
-    except asyncpg.PostgresError as error:
-        raise _refused(error) from error
 
 
 def _refused(error: asyncpg.PostgresError) -> SafelightError:
@@ -74,28 +82,25 @@ def _refused(error: asyncpg.PostgresError) -> SafelightError:
 
 
 @read
-async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool:
-    """Looks again after a COMMIT whose answer was lost. The old backend is ended first: while it
-    lives, it may still commit after we have looked."""
-    await db.fetchval(
+async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool | None:
+    """Looks again after a statement whose answer was lost. The old backend is ended first: while it
+    lives, it may still commit after we have looked. None: it does not die, so nothing is known."""
+    gone = await db.fetchval(
         "SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity "
         "WHERE pid = $1 AND usename = current_user AND pid <> pg_backend_pid()",
         backend,
         _TERMINATE_MS,
     )
+    if gone is False:
+        return None
     return bool(await db.fetchval("SELECT true FROM images WHERE id = $1", image_id))
 
 
 @read
-async def lock_names(connection: Connection, organization: str) -> None:
-    """Choosing a free name must not race another choice in the same organization."""
-    await connection.execute("SELECT names_lock($1)", organization)
-
-
-@read
-async def taken_names(connection: Connection, organization: str, names: list[str]) -> set[str]:
-    """Names of objects, and of uploads that are on their way to become one."""
-    rows = await connection.fetch(_TAKEN, organization, names)
+async def taken_names(db: Database, organization: str, names: list[str]) -> set[str]:
+    """Names of objects, and of uploads that are on their way to become one. Without a lock: whoever
+    wants one of the others asks for it in the statement that takes it."""
+    rows = await db.fetch("SELECT names_taken($1, $2) AS name", organization, names)
     return {row["name"] for row in rows}
 
 
@@ -137,24 +142,27 @@ async def failure(db: Database, organization: str, image_id: ImageId) -> dict[st
 
 @write
 async def store(
-    connection: Connection,
+    db: Database,
     image: Image,
     landed: Landed,
+    node: str,
     metadata: Mapping[str, str],
     lines: Mapping[str, Line],
     now: int,
     job: Job[Any],
     lessee: tuple[str | None, timedelta],
 ) -> OffloadResult:
-    """The last step of an offload, all of it in one statement. `lines` by how it may end."""
+    """The last step of an offload, all of it in one statement. `lines` by how it may end; `node` is
+    where the file is."""
+    kept = landed.place in {Place.BUCKET, Place.TELLING_BUCKET}
     try:
-        row = await connection.fetchrow(
+        row = await db.fetchrow(
             "SELECT * FROM image_stored($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             image.id,
             image.organization,
             image.name,
             _STORED_FROM,
-            asdict(landed),
+            asdict(landed) | {"node": node if kept else None},
             dict(metadata),
             dict(zip(lines, to_json(lines.values()), strict=True)),
             now,
@@ -190,20 +198,67 @@ async def fail(db: Database, image: Image, line: Line, now: int, job: Job[Any]) 
     return OffloadOutcome(outcome)
 
 
+# Files that a bucket may need again
+
+
+@read
+async def standings(db: Database, images: Sequence[str]) -> dict[str, Standing]:
+    rows = await db.fetch(
+        f"""
+        SELECT id, status IN {listed(ImageStatus.in_phase(Phase.UNDER_WAY))} AS under_way,
+               node IS NOT NULL AS has_file
+        FROM images WHERE id = ANY($1)
+        """,
+        images,
+    )
+    return {row["id"]: Standing(row["under_way"], row["has_file"]) for row in rows}
+
+
+@write
+async def put_back(db: Database, image: str) -> None:
+    await db.execute("SELECT image_put_back($1)", image)
+
+
+@write
+async def forget_file(db: Database, image: ImageId) -> None:
+    """There is nothing any more to put it back from."""
+    await db.execute("UPDATE images SET node = NULL WHERE id = $1", image)
+
+
+@read
+async def is_object(db: Database, image: Image) -> bool:
+    """Whether the index says that it is what its name holds."""
+    return bool(
+        await db.fetchval(
+            "SELECT true FROM object_indexed($1) WHERE present AND metadata ->> 'imageId' = $2",
+            f"{image.organization}/{image.name}",
+            image.id,
+        )
+    )
+
+
+@read
+async def unsettled(db: Database, images: list[ImageId]) -> set[ImageId]:
+    """Those whose file has to stay: a write of their name is not known to have ended."""
+    rows = await db.fetch("SELECT * FROM images_unsettled($1)", images)
+    return {ImageId(row[0]) for row in rows}
+
+
 # On their way, for the gallery
 
 _ON_THEIR_WAY = """
 WITH waiting AS MATERIALIZED ({candidates}),
 candidate AS MATERIALIZED (
-    SELECT * FROM waiting ORDER BY created_at DESC, id DESC LIMIT $3
+    SELECT * FROM waiting ORDER BY coalesce(ordinal, 0) DESC, created_at DESC, id DESC LIMIT $3
 )
 SELECT * FROM candidate
 WHERE (status <> 'FAILED' OR created_at >= $2)
   AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = candidate.id)
   AND NOT EXISTS (SELECT FROM images AS newer
                   WHERE newer.organization = $1 AND newer.name = candidate.name
-                    AND (newer.created_at, newer.id) > (candidate.created_at, candidate.id))
-ORDER BY created_at DESC, id DESC
+                    AND (coalesce(newer.ordinal, 0), newer.created_at, newer.id)
+                      > (coalesce(candidate.ordinal, 0), candidate.created_at, candidate.id))
+ORDER BY coalesce(ordinal, 0) DESC, created_at DESC, id DESC
 """
 # By state: few images are in these however many there are.
 _ALL = _ON_THEIR_WAY.format(
@@ -237,3 +292,8 @@ def _image(row: asyncpg.Record) -> Image:
     values["idempotency_key"] = str(values["idempotency_key"])
     values["status"] = ImageStatus(values["status"])
     return Image(**values)
+
+
+@read
+async def knows_any(db: Database) -> bool:
+    return bool(await db.fetchval("SELECT EXISTS (SELECT FROM images)"))

@@ -1,5 +1,6 @@
 """POST /api/upload and the record it makes."""
 
+import asyncio
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
@@ -77,6 +78,11 @@ async def receive(
             checksum=checksum,
         )
         return await ingest.accept(wanted, request.stream())
+    except asyncio.CancelledError as error:
+        # The server stops and has waited long enough. Whoever sends is told, and answered even so.
+        stopping = UnknownError("The server is stopping. Nothing was kept; please try again.")
+        ingest.account_failure(stopping, error)
+        raise stopping from error
     except ClientDisconnect as error:
         broken = StreamError("The upload broke off before its end.")
         ingest.account_failure(broken, error)

@@ -4,12 +4,11 @@ The object's end, its event and the memory of what is still on its way are one t
 """
 
 from safelight.infra.activity import Units
-from safelight.infra.db import Connection
 from safelight.infra.history import Line
 from safelight.library import repo
 from safelight.objects.jobs import DELIVER
 from safelight.objects.keys import object_key
-from safelight.objects.store import ObjectStore, Place, Written
+from safelight.objects.store import Cleared, ObjectStore, Written
 
 
 class UploadDeletion:
@@ -22,9 +21,9 @@ class UploadDeletion:
         data = {"name": name, "actor": actor}
         line = Line(f"upload:{name}", "upload_delete_requested", data)
 
-        async def write(connection: Connection, place: Place) -> Written:
+        async def write(cleared: Cleared) -> Written:
             now = self._units.clock.now_ms()
-            return await repo.delete(connection, organization, name, place, line, now)
+            return await repo.delete(self._units.db, organization, name, cleared, line, now)
 
         written = await self._store.delete_with(object_key(organization, name), write)
         self._units.announce(organization, DELIVER)

@@ -94,12 +94,21 @@ class Present:
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """All that is known of a name under its lock. `present` is what the index holds, `run` how the
-    newest run of the row's marker stands."""
+    newest run of the row's marker stands (none: no job works on it), `status` what the entry says
+    of it."""
 
     row: Mark | None
     tombstone: Tombstone | None
     present: Present | None
     run: RunStatus | None
+    status: RunStatus | None
+    run_number: int | None
+
+    @property
+    def lost_run(self) -> int | None:
+        """The run that the entry waits for although no job works on it."""
+        waits = self.status is not None and self.status.under_way and self.run is None
+        return self.run_number if waits else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from safelight.library.order import (
     RemoveRow,
     Skip,
     SkipReason,
+    Snapshot,
     Stamp,
     StartRun,
     WriteMarker,
@@ -50,11 +51,13 @@ _TOLD = {SkipReason.STALE, SkipReason.DUPLICATE, SkipReason.SUPERSEDED, SkipReas
 
 @dataclass(frozen=True, slots=True)
 class _News:
-    """An event, the name it is about, and the unit in which the name's lock is held."""
+    """An event, the name it is about, the unit in which the name's lock is held, and what it found
+    then."""
 
     unit: Unit
     name: str
     event: ObjectEvent
+    found: Snapshot
 
 
 class Projection:
@@ -83,7 +86,7 @@ class Projection:
                 present.now if present else None,
                 found.run,
             )
-            unit.tell(*await self._create(_News(unit, name, event), decision, present))
+            unit.tell(*await self._create(_News(unit, name, event, found), decision, present))
             await objects.delivered(unit.connection, event.id, unit.now)
             unit.ends(job)
         return Done(already=True)
@@ -102,7 +105,7 @@ class Projection:
                 found.present.now if found.present and trusted else None,
                 built_in=not self._telling,
             )
-            unit.tell(*await _delete(_News(unit, name, event), decision))
+            unit.tell(*await _delete(_News(unit, name, event, found), decision))
             await objects.delivered(unit.connection, event.id, unit.now)
             unit.ends(job)
         return Done(already=True)
@@ -120,7 +123,7 @@ class Projection:
             case StartRun(mark):
                 run = await repo.restart(unit, name, mark.idempotency_key)
                 unit.announce(TOPIC, self._runs.name)
-                return [_started(news, mark, run)]
+                return [*lost_run(name, news.found), _started(news, mark, run)]
             case WriteMarker(mark, replaces):
                 facts = _facts(present, news.event)
                 run, stopped = await repo.mark(unit, name, mark, replaces, facts)
@@ -184,6 +187,15 @@ def _started(news: _News, mark: Mark, run: int) -> Line:
         "actor": {"type": "event", "name": news.event.source},
     }
     return Line(f"upload:{news.name}", "classification_workflow_started", data)
+
+
+def lost_run(name: str, found: Snapshot) -> list[Line]:
+    """A run that ended without a word, for the story of its name."""
+    if found.row is None or found.lost_run is None:
+        return []
+    marker, run = found.row.idempotency_key, found.lost_run
+    data = {"name": name, "idempotencyKey": marker, "run": run, "reason": "lost"}
+    return [Line(f"upload:{name}", "run_dropped", data)]
 
 
 def _stopped(name: str, mark: Mark | None, run: int | None, winner: BeatenBy) -> list[Line]:

@@ -5,12 +5,12 @@ from typing import Any
 import asyncpg
 
 from safelight.infra.activity import Unit, to_json
-from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.db import UPKEEP_SECONDS, Database, read, write
 from safelight.infra.history import Line
 from safelight.library.entry import Entry, LibraryFilter, RunStatus
 from safelight.library.order import Mark, Present, Snapshot, Stamp, Tombstone
 from safelight.objects.keys import words
-from safelight.objects.store import Place, Written
+from safelight.objects.store import Cleared, Place, Written
 
 # What an event changes, in the unit of its delivery
 
@@ -21,7 +21,7 @@ async def look(unit: Unit, name: str) -> Snapshot:
     row = await unit.connection.fetchrow(
         """
         SELECT (upload).event_time, (upload).sequencer, (upload).source, (upload).e_tag,
-               (upload).idempotency_key, run_status,
+               (upload).idempotency_key, (upload).run, (upload).classification_status, run_status,
                (tombstone).event_time AS buried_time, (tombstone).sequencer AS buried_sequencer,
                (tombstone).source AS buried_source,
                (object).etag, (object).content_type, (object).size, (object).metadata
@@ -31,8 +31,14 @@ async def look(unit: Unit, name: str) -> Snapshot:
         name,
     )
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
-    run = None if row["run_status"] is None else RunStatus(row["run_status"])
-    return Snapshot(_mark(row), _tombstone(row), _present(row), run)
+    return Snapshot(
+        _mark(row),
+        _tombstone(row),
+        _present(row),
+        _status(row["run_status"]),
+        _status(row["classification_status"]),
+        row["run"],
+    )
 
 
 @write
@@ -112,14 +118,15 @@ async def remove(unit: Unit, name: str, tombstone: Tombstone) -> int | None:
 
 @write
 async def delete(
-    connection: Connection, organization: str, name: str, place: Place, line: Line, now: int
+    db: Database, organization: str, name: str, cleared: Cleared, line: Line, now: int
 ) -> Written:
     """The last step of deleting a name: what is on its way to it will not become it."""
-    row = await connection.fetchrow(
-        "SELECT * FROM upload_delete($1, $2, $3, $4, $5)",
+    row = await db.fetchrow(
+        "SELECT * FROM upload_cleared($1, $2, $3, $4, $5, $6)",
         organization,
         name,
-        place is not Place.TELLING_BUCKET,
+        cleared.place is not Place.TELLING_BUCKET,
+        cleared.ticket,
         to_json([line]),
         now,
     )
@@ -130,7 +137,9 @@ async def delete(
 @write
 async def purge_tombstones(db: Database, before: int) -> int:
     """Those that no event can be late for any more."""
-    rows = await db.fetch("DELETE FROM tombstones WHERE buried_at < $1 RETURNING 1", before)
+    rows = await db.fetch(
+        "DELETE FROM tombstones WHERE buried_at < $1 RETURNING 1", before, timeout=UPKEEP_SECONDS
+    )
     return len(rows)
 
 
@@ -229,6 +238,10 @@ def _entry(row: asyncpg.Record) -> Entry:
     values = dict(row)
     values["classification_status"] = RunStatus(values["classification_status"])
     return Entry(**values)
+
+
+def _status(text: str | None) -> RunStatus | None:
+    return None if text is None else RunStatus(text)
 
 
 def _mark(row: asyncpg.Record) -> Mark | None:

@@ -4,18 +4,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from safelight.infra.base import Base, Feature
+from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.jobs import JobKind
 from safelight.library.deletion import UploadDeletion
+from safelight.library.jobs import RECONCILE
 from safelight.library.project import Projection
+from safelight.library.reconcile.reconcile import LibraryReconcile
 from safelight.objects.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library(Feature):
-    """`projection` reacts to what happens to objects; `deletion` is also a service."""
+    """`projection` reacts to what happens to objects; the other two are also services."""
 
     projection: Projection
     deletion: UploadDeletion
+    reconcile: LibraryReconcile
 
 
 def open_library(
@@ -24,8 +28,11 @@ def open_library(
     """`runs` is the kind whose jobs new markers enqueue; `telling`: the store is a bucket whose own
     notifications are the events."""
     deletion = UploadDeletion(store, base.units)
+    reconcile = LibraryReconcile(base, store, runs, telling=telling)
     return Library(
-        services=(deletion,),
+        services=(deletion, reconcile),
+        handlers=(upkeep(RECONCILE, reconcile.run),),
         deletion=deletion,
+        reconcile=reconcile,
         projection=Projection(base.units, store, runs, telling=telling),
     )

@@ -3,7 +3,8 @@
 Each socket is a cursor: it holds the last seq it was sent and asks its organization's room for
 what comes after. There are no queues to overflow; whoever falls behind the room's short memory
 reads from the database until it has caught up. A room learns of news from the bus, and looks for
-itself every couple of seconds in case an announcement was lost.
+itself every couple of seconds in case an announcement was lost. A read that fails, whatever the
+reason, is tried again; the room ends with its last visitor only.
 """
 
 import asyncio
@@ -39,6 +40,7 @@ _CHECK_SECONDS = 20.0
 _BATCH = 500
 _MEMORY = 2000
 _LOOK_SECONDS = 2.0
+_PAUSE_SECONDS = 1.0
 
 Message = tuple[int, str]  # seq and the JSON text, encoded once for all sockets
 
@@ -83,9 +85,9 @@ class Room:
             self._stale.clear()
             try:
                 await self._refresh()
-            except AWAY as error:
-                structlog.get_logger().warning("the live feed waits", error=str(error))
-                await asyncio.sleep(1)
+            except Exception as error:  # noqa: BLE001 - or every socket here would wait for ever
+                structlog.get_logger().warning("the live feed waits", error=repr(error))
+                await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _refresh(self) -> None:
         while rows := await self._read(self._position):
@@ -244,6 +246,8 @@ async def _recheck(socket: WebSocket, organization: str) -> None:
             if error.status < 500:  # noqa: PLR2004 - a database that is away ends no credential
                 await socket.close(CREDENTIAL_ENDED, "credential ended")
                 return
+        except AWAY as error:
+            structlog.get_logger().warning("a credential was not checked", error=repr(error))
 
 
 async def _until_first(*work: Any) -> None:

@@ -1,7 +1,8 @@
 """The built-in store: content-addressed files, and an index in the database.
 
 A put first makes its bytes safe as a blob nobody refers to, then writes index, event and delivery
-job in one transaction. Killed in between, it leaves at most a stray file, which collection removes.
+job in one transaction. Killed in between, it leaves at most a stray file, which collection sets
+aside.
 
 Blobs are files `{root}/aa/bb/<sha256>`, aa and bb being the name's first two bytes. Guarantees: a
 file under its name is whole and on disk, and so are the directories above it. A blob row whose
@@ -21,12 +22,12 @@ import errno
 import fcntl
 import os
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from safelight.errors import ConfigurationError
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Database
 from safelight.infra.failpoints import hit, reach
 from safelight.infra.files import (
     CHUNK,
@@ -34,15 +35,19 @@ from safelight.infra.files import (
     Measured,
     Spool,
     copy,
+    make_directory,
     measure,
     measure_durable,
     sync_directory,
 )
+from safelight.infra.identity import deed_in
 from safelight.infra.injected import Clock, Ids
+from safelight.infra.lost_found import LostFound
 from safelight.objects import repo
 from safelight.objects.keys import owner_of, within
 from safelight.objects.store import (
     Beaten,
+    Cleared,
     Content,
     DamagedObject,
     DeleteWrite,
@@ -109,17 +114,32 @@ class Blobs:
         self._locks = root / "locks"
         try:
             for directory in (root, self.drafts, self._locks):
-                directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            hit("objects.fsync_root")
-            sync_directory(root)
+                make_directory(directory)
+            self._deed = deed_in(root)
+            self._inode = _inode(root)
+            self.lost = LostFound(root)
         except OSError as error:
-            raise ConfigurationError(
-                f"The blob directory {root} cannot be used ({error.strerror}). "
-                "Give SAFELIGHT_DATA_DIR a directory this user can write."
-            ) from error
+            raise unusable(root, error) from error
 
     def path(self, sha256: str) -> Path:
         return self.root / sha256[:2] / sha256[2:4] / sha256
+
+    def ensure_there(self) -> None:
+        """The root is the directory it was, and not the mount point of a volume that went away. A
+        volume that came back is known by what it carries."""
+        try:
+            inode = _inode(self.root)
+            if inode == self._inode:
+                return
+            same = self._deed is not None and deed_in(self.root) == self._deed
+        except OSError as error:
+            raise StoreUnavailable(f"The blob directory {self.root} is away: {error}") from error
+        if not same:
+            raise StoreUnavailable(
+                f"{self.root} is not the directory it was. Is its volume mounted?"
+            )
+        self._synced.clear()
+        self._inode = inode
 
     # Putting
 
@@ -127,6 +147,7 @@ class Blobs:
         """Puts a file in its place, measured first if it is not yet."""
         what = what or measure_durable(source)
         what.expect(expected)
+        self.ensure_there()
         hold = Hold(self._locks / what.sha256[:2], fcntl.LOCK_SH)
         return Staged(what, hold, self.place(source, what))
 
@@ -140,6 +161,7 @@ class Blobs:
         if replace:
             self._replace(source, final, what)
         self._sync(final.parent)
+        self.ensure_there()  # what was written is where its row will say
         return linked or replace
 
     def _replace(self, source: Path, final: Path, what: Measured) -> None:
@@ -173,6 +195,7 @@ class Blobs:
         try:
             return os.open(self.path(sha256), os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
+            self.ensure_there()
             raise DamagedObject from error
 
     def is_whole(self, sha256: str) -> bool:
@@ -180,6 +203,7 @@ class Blobs:
         try:
             return measure(self.path(sha256)).sha256 == sha256
         except FileNotFoundError:
+            self.ensure_there()
             return False
 
     # Removing
@@ -208,6 +232,25 @@ class Blobs:
                 continue
             found.append(BlobFile(path.name, status.st_size, status.st_ctime_ns // 1_000_000))
         return found
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def blobs_in(root: Path) -> Iterator[str]:
+    """The names of blobs in a directory, whatever else it is."""
+    for path in root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*"):
+        if _NAME.fullmatch(path.name):
+            yield path.name
+
+
+def unusable(root: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(
+        f"The blob directory {root} cannot be used ({error.strerror}). "
+        "Give SAFELIGHT_DATA_DIR a directory this user can write."
+    )
 
 
 def _link(source: Path, target: Path) -> bool:
@@ -243,12 +286,13 @@ class LocalStore:
         self._spool.close()
 
     async def check(self) -> None:
+        self._blobs.ensure_there()
         if not os.access(self._blobs.root, os.W_OK):
             raise StoreUnavailable(f"The blob directory {self._blobs.root} cannot be written.")
 
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
-        async def write(connection: Connection, landed: Landed) -> Written:
-            return await repo.put(connection, key, landed, facts, self._clock.now_ms())
+        async def write(landed: Landed) -> Written:
+            return await repo.put(self._db, key, landed, facts, self._clock.now_ms())
 
         return await self.put_with(key, source, facts, write)
 
@@ -278,25 +322,23 @@ class LocalStore:
             epoch = self._epochs.get(shard, 0)
             landed = Landed(Place.BLOB, what.sha256, what.size, what.sha256, epoch, written)
             try:
-                async with self._db.connection() as connection:
-                    await reach("objects.record_put")
-                    return await write(connection, landed)
+                await reach("objects.record_put")
+                return await write(landed)
             except Retake:
                 self._epochs[shard] = await repo.epoch(self._db, shard)
                 written = await self._spool.run(self._blobs.place, path, what, anew=True)
         raise StoreUnavailable(f"The row of blob {what.sha256} is refused again and again.")
 
     async def delete(self, key: str) -> Written:
-        async def write(connection: Connection, place: Place) -> Written:
-            return await repo.delete(connection, key, place, self._clock.now_ms())
+        async def write(cleared: Cleared) -> Written:
+            return await repo.delete(self._db, key, cleared, self._clock.now_ms())
 
         return await self.delete_with(key, write)
 
     async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
         owner_of(key)
-        async with self._db.connection() as connection:
-            await reach("objects.record_delete")
-            return await write(connection, Place.BLOB)
+        await reach("objects.record_delete")
+        return await write(Cleared(Place.BLOB))
 
     async def head(self, key: str) -> ObjectInfo:
         info, _ = await self._find(key)

@@ -1,15 +1,17 @@
 """The tables of objects, events and blobs. The functions are in sql/objects.sql."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 
-from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.db import UPKEEP_SECONDS, Connection, Database, read, write
 from safelight.objects.events import Action, ObjectEvent
 from safelight.objects.keys import owner_of
 from safelight.objects.store import (
     Blob,
+    Cleared,
     Facts,
     Landed,
     Listed,
@@ -17,6 +19,7 @@ from safelight.objects.store import (
     Place,
     Retake,
     Ticket,
+    Unsettled,
     Written,
 )
 
@@ -27,11 +30,13 @@ _RETAKE = "SL001"
 
 
 @write
-async def put(connection: Connection, key: str, landed: Landed, facts: Facts, now: int) -> Written:
+async def put(
+    db: Database | Connection, key: str, landed: Landed, facts: Facts, now: int
+) -> Written:
     organization, name = owner_of(key)
     try:
-        row = await connection.fetchrow(
-            "SELECT * FROM object_put($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
+        row = await db.fetchrow(
+            "SELECT * FROM object_landed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
             key,
             organization,
             name,
@@ -43,6 +48,7 @@ async def put(connection: Connection, key: str, landed: Landed, facts: Facts, no
             dict(facts.metadata),
             landed.etag,
             landed.place is not Place.TELLING_BUCKET,
+            landed.ticket,
             now,
         )
     except asyncpg.PostgresError as error:
@@ -51,10 +57,15 @@ async def put(connection: Connection, key: str, landed: Landed, facts: Facts, no
 
 
 @write
-async def delete(connection: Connection, key: str, place: Place, now: int) -> Written:
-    tell = place is not Place.TELLING_BUCKET
-    row = await connection.fetchrow(
-        "SELECT * FROM object_delete($1, $2, $3, $4, $5)", key, *owner_of(key), tell, now
+async def delete(db: Database | Connection, key: str, cleared: Cleared, now: int) -> Written:
+    tell = cleared.place is not Place.TELLING_BUCKET
+    row = await db.fetchrow(
+        "SELECT * FROM object_cleared($1, $2, $3, $4, $5, $6)",
+        key,
+        *owner_of(key),
+        tell,
+        cleared.ticket,
+        now,
     )
     return _written(row)
 
@@ -107,14 +118,38 @@ async def purge_deleted(db: Database, before: int) -> None:
             ORDER BY id LIMIT 10000)
         """,
         before,
+        timeout=UPKEEP_SECONDS,
     )
 
 
 # Events
 
 
+@write
+async def tell_again(
+    connection: Connection,
+    action: Action,
+    key: str,
+    event_time: int,
+    info: ObjectInfo | None,
+    now: int,
+) -> None:
+    """An event of our own of what is so already, and its delivery; under the key's lock."""
+    await connection.execute(
+        "SELECT object_announce($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL)",
+        action,
+        key,
+        *owner_of(key),
+        event_time,
+        info and info.etag,
+        info and info.size,
+        dict(info.metadata) if info else None,
+        now,
+    )
+
+
 @read
-async def event(db: Database, event_id: int) -> ObjectEvent | None:
+async def event(db: Database | Connection, event_id: int) -> ObjectEvent | None:
     row = await db.fetchrow(
         "SELECT id, source, action, key, organization, event_time, sequencer, etag, size, metadata "
         "FROM object_events WHERE id = $1",
@@ -159,47 +194,84 @@ async def delivered(connection: Connection, event_id: int, now: int) -> None:
 
 
 @write
-async def issue_ticket(db: Database, action: Action, key: str, now: int) -> int:
+async def issue_ticket(
+    db: Database, action: Action, key: str, now: int, patience: timedelta
+) -> int:
+    """`patience`: how long a request of this write can still be applied."""
     ticket: int = await db.fetchval(
-        "INSERT INTO object_outbox (action, key, begun_at) VALUES ($1, $2, $3) RETURNING id",
+        "INSERT INTO object_outbox (action, key, begun_at, seen, due) "
+        "SELECT $1, $2, $3, (SELECT event_time FROM objects WHERE key = $2), "
+        "clock_timestamp() + $4 RETURNING id",
         action,
         key,
         now,
+        patience,
     )
     return ticket
 
 
 @read
-async def lock_key(connection: Connection, key: str) -> None:
-    await connection.execute("SELECT object_lock($1)", key)
+async def due_keys(db: Database, limit: int) -> list[str]:
+    rows = await db.fetch("SELECT * FROM tickets_due($1)", limit)
+    return [row[0] for row in rows]
+
+
+@read
+async def unsettled(db: Database, key: str) -> Unsettled:
+    """A key's open tickets, and what the index says, at one moment."""
+    rows = await db.fetch(
+        "SELECT ticket.id, ticket.action, ticket.seen, object.event_time AS last, present, size, "
+        "content_type, metadata, etag FROM object_outbox AS ticket "
+        "LEFT JOIN objects AS object USING (key) WHERE ticket.key = $1 ORDER BY ticket.id",
+        key,
+    )
+    tickets = tuple(Ticket(row["id"], Action(row["action"]), row["seen"]) for row in rows)
+    if not rows or not rows[0]["present"]:
+        return Unsettled(key, tickets, rows[0]["last"] if rows else None, None)
+    row = rows[0]
+    facts = (row["size"], row["content_type"], row["metadata"], row["etag"], row["last"])
+    return Unsettled(key, tickets, row["last"], ObjectInfo(key, *facts))
+
+
+@read
+async def hold(connection: Connection, seen: Unsettled) -> bool:
+    """True: the key is as it was seen, and stays so until the transaction ends."""
+    return bool(
+        await connection.fetchval("SELECT tickets_hold($1, $2, $3)", seen.key, seen.ids, seen.last)
+    )
 
 
 @write
-async def redeem(connection: Connection, ticket: int) -> bool:
-    """Takes the ticket away when this transaction commits, and from everybody else's hands now."""
-    return bool(
-        await connection.fetchval("DELETE FROM object_outbox WHERE id = $1 RETURNING true", ticket)
+async def redeem(connection: Connection, seen: Unsettled) -> None:
+    """In a transaction that holds the key: bucket and index agree."""
+    await connection.execute("DELETE FROM object_outbox WHERE id = ANY ($1)", seen.ids)
+
+
+@write
+async def put_off(db: Database, seen: Unsettled, wait: timedelta) -> None:
+    """Somebody else will answer for the key; looks again after a while."""
+    await db.execute(
+        "UPDATE object_outbox SET due = greatest(due, clock_timestamp() + $2) WHERE id = ANY ($1)",
+        seen.ids,
+        wait,
     )
 
 
+@write
+async def mended(
+    db: Database, action: Action, key: str, image: str | None, etag: str, ticket: int | None
+) -> None:
+    """The bucket was brought back to what the index says; `image` is whose bytes it was given."""
+    await db.execute("SELECT object_mended($1, $2, $3, $4, $5)", key, action, image, etag, ticket)
+
+
 @read
-async def open_tickets(db: Database, before: int, limit: int) -> list[Ticket]:
+async def in_bucket(db: Database, limit: int) -> list[str]:
+    """Some keys that a bucket should hold."""
     rows = await db.fetch(
-        "SELECT id, action, key FROM object_outbox WHERE begun_at < $1 ORDER BY id LIMIT $2",
-        before,
-        limit,
+        "SELECT key FROM objects WHERE present AND blob IS NULL ORDER BY key LIMIT $1", limit
     )
-    return [Ticket(row["id"], Action(row["action"]), row["key"]) for row in rows]
-
-
-@read
-async def take_over(connection: Connection, ticket: Ticket) -> bool:
-    """True when nobody is at work on it: neither on the ticket nor on the key."""
-    row = await connection.fetchrow(
-        "SELECT FROM object_outbox WHERE id = $1 FOR UPDATE SKIP LOCKED", ticket.id
-    )
-    free = row is not None and await connection.fetchval("SELECT object_try_lock($1)", ticket.key)
-    return bool(free)
+    return [row["key"] for row in rows]
 
 
 # Blobs
@@ -226,18 +298,6 @@ async def condemn(db: Database, before: int, limit: int) -> int:
     return count
 
 
-@write
-async def condemn_strays(db: Database, strays: Sequence[tuple[str, int]]) -> None:
-    """Gives files that have no row one, so that they are removed like any other condemned blob."""
-    await db.execute(
-        "INSERT INTO blobs (sha256, size, state) "
-        "SELECT sha256, size, 'condemned' "
-        "FROM unnest($1::text[], $2::bigint[]) AS stray (sha256, size) ON CONFLICT DO NOTHING",
-        [sha256 for sha256, _ in strays],
-        [size for _, size in strays],
-    )
-
-
 @read
 async def condemned_shards(db: Database) -> list[str]:
     rows = await db.fetch(
@@ -247,19 +307,20 @@ async def condemned_shards(db: Database) -> list[str]:
 
 
 @read
-async def lock_condemned(connection: Connection, shard: str) -> list[str]:
+async def condemned_in(db: Database, shard: str, limit: int) -> list[str]:
     """References are asked about once more: they cannot exist, and a file is at stake."""
-    rows = await connection.fetch(
+    rows = await db.fetch(
         "SELECT sha256 FROM blobs WHERE state = 'condemned' AND left(sha256, 2) = $1 "
-        "AND NOT EXISTS (SELECT FROM objects WHERE blob = sha256) FOR UPDATE",
+        "AND NOT EXISTS (SELECT FROM objects WHERE blob = sha256) LIMIT $2",
         shard,
+        limit,
     )
     return [row["sha256"] for row in rows]
 
 
 @write
-async def delete_blobs(connection: Connection, blobs: Sequence[str]) -> None:
-    await connection.execute("DELETE FROM blobs WHERE sha256 = ANY ($1)", blobs)
+async def delete_blobs(db: Database, blobs: Sequence[str]) -> None:
+    await db.execute("DELETE FROM blobs WHERE sha256 = ANY ($1) AND state = 'condemned'", blobs)
 
 
 @read
@@ -280,11 +341,22 @@ async def blobs_after(db: Database, position: str, limit: int) -> list[Blob]:
 
 
 @read
-async def lock_blob(connection: Connection, sha256: str) -> Blob | None:
+async def blob_version(db: Database, sha256: str) -> str | None:
+    """Changes with every write to the row."""
+    version: str | None = await db.fetchval(
+        "SELECT xmin::text FROM blobs WHERE sha256 = $1", sha256
+    )
+    return version
+
+
+@read
+async def lock_blob(connection: Connection, sha256: str, version: str | None) -> Blob | None:
+    """None: it is condemned, gone, or not as it was."""
     row = await connection.fetchrow(
         "SELECT sha256, size, state FROM blobs WHERE sha256 = $1 AND state <> 'condemned' "
-        "FOR UPDATE",
+        "AND xmin::text = $2 FOR UPDATE",
         sha256,
+        version,
     )
     return None if row is None else Blob(*row.values())
 

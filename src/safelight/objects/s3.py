@@ -1,34 +1,39 @@
 """Any S3-compatible bucket. It is the truth; the database keeps each key's clock and events.
 
-A write to a bucket and a transaction cannot be one. So a ticket is committed first; then, with the
-key's lock held by an open transaction, the bucket is written and the transaction (index, event,
-the ticket's end) committed. A ticket that is left over is reconciled with what the bucket then
-holds (reconcile.py): the event comes late, never not at all. A bucket that tells of its own events
-has neither tickets nor index.
+A write to a bucket and a transaction cannot be one, and none may be open while bytes travel. So a
+ticket is committed first; then the bucket is written; then one short transaction decides under
+the key's lock what that was worth, records it and ends the ticket. A write whose end is not
+known (no answer, an error, a death, a record that was refused) leaves its ticket open; so does one
+that others overlapped. When no request of it can be applied any more, it is settled (reconcile.py):
+the event comes late, never not at all, and what was beaten does not stay. Writes are sent once:
+what the client repeated by itself could be applied after its ticket has ended.
 
-Gap: should the database drop the transaction while bytes travel, another writer of the key may come
-between; then the last to reach the bucket wins, and reconciling tells of that.
+That something is not there is believed only of the database's own bucket, which carries its mark
+(claim.py): a bucket's name may be misspelt, and a proxy says 404 too.
+
+Gap: a bucket that applies a request more than `PATIENCE` after it was begun, and a process that is
+stopped so long in the middle of one and dies right after it has gone on.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import parse_qsl, urlsplit
+from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import obstore
-from obstore.exceptions import BaseError
 from obstore.store import S3Store as Bucket
 
 from safelight.errors import ConfigurationError
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.infra.files import CHUNK, ByteSource, Measured, OnDisk, Spool, measure
 from safelight.infra.injected import Clock, Ids
 from safelight.objects import repo
+from safelight.objects.bucket import asked, limited
+from safelight.objects.claim import claim_bucket
 from safelight.objects.events import Action
 from safelight.objects.keys import (
     METADATA_NAMES,
@@ -40,6 +45,7 @@ from safelight.objects.keys import (
 )
 from safelight.objects.store import (
     Beaten,
+    Cleared,
     Content,
     DeleteWrite,
     Facts,
@@ -57,80 +63,108 @@ from safelight.objects.store import (
 if TYPE_CHECKING:
     from obstore import GetOptions
 
-T = TypeVar("T")
 _CONTENT_TYPE = "Content-Type"
 _PART = 8 * 1024 * 1024
-_WRITES = 4  # each holds a database connection while bytes travel
+_WRITES = 8
+# Where a bucket says whose it is.
+MARK_KEY = "system/identity"
+_NO_BUCKET = "The bucket does not exist, or these credentials may not see it."
 
 
-_PARAMETERS = {
-    "endpoint", "region", "events", "access_key_id", "secret_access_key", "session_token",
-}  # fmt: skip
-_CONNECT = timedelta(seconds=5)
-_REQUEST = timedelta(minutes=5)
-_RETRY = timedelta(seconds=20)  # beyond this the queue tries again, and says so
-
-
-@dataclass(frozen=True, slots=True)
-class S3Url:
-    bucket: str
-    options: dict[str, str]
-    telling: bool  # the bucket's own notifications are the source of events
-
-    def open(self) -> Bucket:
-        """What the address does not say, AWS_* variables may."""
-        options: dict[str, Any] = dict(self.options)
-        plain = options.get("endpoint", "").startswith("http://")
-        return Bucket(
-            self.bucket,
-            virtual_hosted_style_request=False,
-            client_options={"allow_http": plain, "connect_timeout": _CONNECT, "timeout": _REQUEST},
-            retry_config={"max_retries": 3, "retry_timeout": _RETRY},
-            **options,
-        )
-
-
-def parse_url(url: str) -> S3Url:
-    parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    events = options.pop("events", "own")
-    unknown = options.keys() - _PARAMETERS
-    if parts.scheme != "s3" or not parts.netloc or parts.path.strip("/") or unknown:
-        raise ConfigurationError(
-            "SAFELIGHT_OBJECT_STORE_URL: write s3://bucket?endpoint=…&region=…; it also takes "
-            f"{', '.join(sorted(_PARAMETERS))}."
-        )
-    if events not in {"own", "bucket"}:
-        raise ConfigurationError(
-            "SAFELIGHT_OBJECT_STORE_URL: events is `own` (Safelight tells of its own writes) or "
-            "`bucket` (the bucket's notifications do)."
-        )
-    return S3Url(parts.netloc, options, telling=events == "bucket")
+_PUT_SECONDS = 300.0
+_DELETE_SECONDS = 15.0  # a person waits
+_ANSWER_SECONDS = 30.0
+_CHECK_SECONDS = 5.0
+_TURN_SECONDS = 2.0
+# After a put has been given up, what the bucket has of it may still be applied, but not for long.
+PATIENCE = timedelta(minutes=10)
 
 
 class S3Store:
+    """`writing` is the same bucket, where nothing is sent twice; `where` it is, for people."""
+
     def __init__(
-        self, db: Database, bucket: Bucket, clock: Clock, ids: Ids, spool: Path, *, telling: bool
+        self,
+        db: Database,
+        bucket: Bucket,
+        writing: Bucket,
+        clock: Clock,
+        ids: Ids,
+        spool: Path,
+        *,
+        telling: bool,
+        where: str,
     ) -> None:
         self._db = db
         self._bucket = bucket
+        self._writing = writing
         self._clock = clock
         self._place = Place.TELLING_BUCKET if telling else Place.BUCKET
         spool.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._spool = Spool(spool, ids)
         self._writes = asyncio.Semaphore(_WRITES)
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._where = where
+        self._ours: str | None = None
 
     async def close(self) -> None:
         self._spool.close()
 
     async def check(self) -> None:
-        await self.list(limit=1)
+        async with limited(_CHECK_SECONDS):
+            await self.list(limit=1)
+
+    # Whose it is
+
+    async def ready(self) -> None:
+        """Refuses a bucket that is not the database's, in words for whoever starts us."""
+        if self._ours is None:
+            self._ours = await claim_bucket(self._db, self, self._where)
+
+    async def _ready(self) -> None:
+        """Before anything is written or believed: the bucket may have been away at the start."""
+        try:
+            await self.ready()
+        except ConfigurationError as error:
+            raise StoreUnavailable(error.message) from error
+
+    async def mark(self) -> str | None:
+        """Whose the bucket says it is."""
+        try:
+            async with limited(_ANSWER_SECONDS):
+                found = await asked(obstore.get_async(self._bucket, MARK_KEY))
+                return bytes(await asked(found.bytes_async())).decode(errors="replace")
+        except FileNotFoundError:
+            return None
+
+    async def leave_mark(self, identity: str) -> None:
+        async with limited(_ANSWER_SECONDS):
+            await reach("objects.leave_mark")
+            await asked(obstore.put_async(self._writing, MARK_KEY, identity.encode()), _NO_BUCKET)
+
+    async def holds(self, key: str) -> bool:
+        """Whatever the bucket is."""
+        try:
+            async with limited(_ANSWER_SECONDS):
+                await asked(obstore.head_async(self._bucket, key))
+        except FileNotFoundError:
+            return False
+        return True
+
+    async def _ensure_ours(self) -> None:
+        """Asked whenever something is not there."""
+        await self._ready()
+        if await self.mark() != self._ours:
+            raise StoreUnavailable(
+                "The bucket is not the one this database has its images in, or it does not exist, "
+                "or these credentials may not see it."
+            )
 
     # Writing
 
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
-        async def write(connection: Connection, landed: Landed) -> Written:
-            return await repo.put(connection, key, landed, facts, self._clock.now_ms())
+        async def write(landed: Landed) -> Written:
+            return await repo.put(self._db, key, landed, facts, self._clock.now_ms())
 
         return await self.put_with(key, source, facts, write)
 
@@ -143,47 +177,53 @@ class S3Store:
         beaten: Beaten[R] | None = None,
     ) -> R:
         owner_of(key)
+        await self._ready()
         async with self._spool.on_disk(source) as file:
             what = await self._measured(file, facts.sha256)
-            async with self._writing(Action.CREATED, key) as connection:
-                answer = await beaten(connection) if beaten else None
+            async with self._turn(key), self._writes:
+                answer = await beaten() if beaten else None
                 if answer is not None:
                     return answer
+                ticket = await self._ticket(Action.CREATED, key)
                 await reach("objects.bucket_put")
                 etag = await self._upload(key, file.path, facts)
-                landed = Landed(self._place, etag, what.size, what.sha256)
+                landed = Landed(self._place, etag, what.size, what.sha256, ticket=ticket)
                 await reach("objects.record_bucket_put")
-                return await write(connection, landed)
+                return await write(landed)
 
     async def delete(self, key: str) -> Written:
-        async def write(connection: Connection, place: Place) -> Written:
-            return await repo.delete(connection, key, place, self._clock.now_ms())
+        async def write(cleared: Cleared) -> Written:
+            return await repo.delete(self._db, key, cleared, self._clock.now_ms())
 
         return await self.delete_with(key, write)
 
     async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
         owner_of(key)
-        async with self._writing(Action.DELETED, key) as connection:
+        await self._ready()
+        async with self._turn(key, _TURN_SECONDS):
+            ticket = await self._ticket(Action.DELETED, key)
             await reach("objects.bucket_delete")
-            await _asked(obstore.delete_async(self._bucket, key))
+            await self._remove(key)
             await reach("objects.record_bucket_delete")
-            return await write(connection, self._place)
+            return await write(Cleared(self._place, ticket))
+
+    async def _ticket(self, action: Action, key: str) -> int:
+        return await repo.issue_ticket(self._db, action, key, self._clock.now_ms(), PATIENCE)
 
     @asynccontextmanager
-    async def _writing(self, action: Action, key: str) -> AsyncIterator[Connection]:
-        """A transaction under the key's lock that redeems a ticket committed before it."""
-        async with self._writes:
-            if self._place is Place.TELLING_BUCKET:
-                async with self._db.transaction() as connection:
-                    await repo.lock_key(connection, key)
-                    yield connection
-                return
-            ticket = await repo.issue_ticket(self._db, action, key, self._clock.now_ms())
-            async with self._db.transaction() as connection:
-                await repo.lock_key(connection, key)
-                if not await repo.redeem(connection, ticket):
-                    raise StoreUnavailable("The write waited too long for its turn. Try again.")
-                yield connection
+    async def _turn(self, key: str, seconds: float | None = None) -> AsyncIterator[None]:
+        """Two writes of a key that overlap have to be settled, so within a process they do not; but
+        nobody waits longer for that than it is worth."""
+        lock = self._turns.setdefault(key, asyncio.Lock())
+        try:
+            mine: bool = await asyncio.wait_for(lock.acquire(), seconds)
+        except TimeoutError:
+            mine = False
+        try:
+            yield
+        finally:
+            if mine:
+                lock.release()
 
     async def _measured(self, file: OnDisk, expected: str | None) -> Measured:
         what = file.measured
@@ -194,18 +234,27 @@ class S3Store:
 
     async def _upload(self, key: str, path: Path, facts: Facts) -> str:
         attributes = {name: to_metadata(value) for name, value in facts.metadata.items()}
-        result = await _asked(
-            obstore.put_async(
-                self._bucket,
-                key,
-                path,
-                attributes={**attributes, _CONTENT_TYPE: facts.content_type},
-                chunk_size=_PART,
-                max_concurrency=2,
-            ),
-            "The bucket does not exist, or these credentials may not see it.",
-        )
+        async with limited(_PUT_SECONDS):
+            result = await asked(
+                obstore.put_async(
+                    self._writing,
+                    key,
+                    path,
+                    attributes={**attributes, _CONTENT_TYPE: facts.content_type},
+                    chunk_size=_PART,
+                    max_concurrency=2,
+                ),
+                _NO_BUCKET,
+            )
         return _etag(result["e_tag"])
+
+    async def _remove(self, key: str) -> None:
+        """Some buckets say that there was nothing."""
+        try:
+            async with limited(_DELETE_SECONDS):
+                await asked(obstore.delete_async(self._writing, key))
+        except FileNotFoundError:
+            await self._ensure_ours()
 
     # Reading
 
@@ -225,24 +274,21 @@ class S3Store:
         stream = obstore.list(
             self._bucket, prefix.rstrip("/") or None, offset=after or None, chunk_size=limit
         )
-        page = await _asked(anext(aiter(stream), []))
-        return [
+        async with limited(_ANSWER_SECONDS):
+            page = await asked(anext(aiter(stream), []), _NO_BUCKET)
+        found = [
             Listed(meta["path"], meta["size"], _etag(meta["e_tag"]), _ms(meta)) for meta in page
         ]
+        shown = [listed for listed in found if listed.key != MARK_KEY]
+        return shown if shown or not found else await self.list(prefix, found[-1].key, limit)
 
     async def _ask(self, key: str, options: "GetOptions") -> Any:
-        return await _asked(obstore.get_async(self._bucket, key, options=options))
-
-
-async def _asked(request: Awaitable[T], missing: str | None = None) -> T:
-    """The bucket's answer, its errors in our words."""
-    try:
-        return await request
-    except FileNotFoundError as error:
-        raise (StoreUnavailable(missing) if missing else NoSuchObject()) from error
-    except (BaseError, OSError) as error:
-        reason = str(error).partition("\n")[0][:300]
-        raise StoreUnavailable(f"The object store did not answer as it should: {reason}") from error
+        try:
+            async with limited(_ANSWER_SECONDS):
+                return await asked(obstore.get_async(self._bucket, key, options=options))
+        except FileNotFoundError as error:
+            await self._ensure_ours()
+            raise NoSuchObject from error
 
 
 async def _chunks(found: Any) -> AsyncIterator[bytes]:

@@ -4,15 +4,18 @@ works on it."""
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
+import structlog
+
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import Handler, upkeep
 from safelight.infra.queue.jobs import JobKind, Nothing
+from safelight.objects.claim import claim_blobs
 from safelight.objects.deliver import Deliver
 from safelight.objects.jobs import COLLECT, DELIVER, PURGE, RECONCILE, REJECTED, SCRUB, UPKEEP
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.notifications.intake import Intake
-from safelight.objects.reconcile import Reconcile
-from safelight.objects.store import ObjectStore
+from safelight.objects.reconcile import Originals, Reconcile
+from safelight.objects.store import ObjectStore, StoreUnavailable
 from safelight.objects.upkeep import Collect, PurgeObjects, Scrub
 
 UpkeepTask = Callable[[], Awaitable[object]]
@@ -28,35 +31,51 @@ class OpenedStore:
     telling: bool = False  # the bucket's own notifications are the source of events
 
 
-def _local(base: Base) -> OpenedStore:
+async def _local(base: Base, _: Originals) -> OpenedStore:
     units = base.units
-    blobs = Blobs(base.settings.data_dir.absolute() / "blobs", base.ids)
+    root = base.settings.data_dir.absolute() / "blobs"
+    await claim_blobs(base.db, root, base.ids)
+    blobs = Blobs(root, base.ids)
     upkeep: dict[JobKind[Nothing], UpkeepTask] = {
-        COLLECT: Collect(units, blobs).run,
+        COLLECT: Collect(units, blobs, base.metrics).run,
         SCRUB: Scrub(units, blobs, base.metrics).run,
         PURGE: PurgeObjects(units, blobs.drafts).run,
     }
     return OpenedStore(LocalStore(base.db, blobs, base.clock, base.ids), upkeep)
 
 
-def _s3(base: Base) -> OpenedStore:
-    from safelight.objects.s3 import S3Store, parse_url
+async def _s3(base: Base, originals: Originals) -> OpenedStore:
+    from safelight.objects.bucket import parse_url
+    from safelight.objects.s3 import S3Store
 
     url = parse_url(base.settings.object_store_url)
     spool = base.settings.data_dir.absolute() / "spool"
-    store = S3Store(base.db, url.open(), base.clock, base.ids, spool, telling=url.telling)
-    upkeep: dict[JobKind[Nothing], UpkeepTask] = {PURGE: PurgeObjects(base.units, spool).run}
-    if not url.telling:
-        upkeep[RECONCILE] = Reconcile(base.units, store).run
+    store = S3Store(
+        base.db, url.open(repeat=True), url.open(repeat=False), base.clock, base.ids, spool,
+        telling=url.telling, where=url.where,
+    )  # fmt: skip
+    try:
+        await store.ready()
+    except StoreUnavailable as error:
+        structlog.get_logger().warning(
+            "the bucket is away; it is looked at later", error=str(error)
+        )
+    reconcile = Reconcile(base.units, store, originals, telling=url.telling)
+    upkeep: dict[JobKind[Nothing], UpkeepTask] = {
+        PURGE: PurgeObjects(base.units, spool).run,
+        RECONCILE: reconcile.run,
+    }
     return OpenedStore(store, upkeep, url.bucket, url.telling)
 
 
-STORES: dict[str, Callable[[Base], OpenedStore]] = {"local": _local, "s3": _s3}
+Opener = Callable[[Base, Originals], Awaitable[OpenedStore]]
+STORES: dict[str, Opener] = {"local": _local, "s3": _s3}
 
 
-def open_store(base: Base) -> OpenedStore:
+async def open_store(base: Base, originals: Originals) -> OpenedStore:
+    """Refused when it belongs to another database, before anything in it is touched."""
     scheme = base.settings.object_store_url.partition("://")[0]
-    return STORES[scheme](base)
+    return await STORES[scheme](base, originals)
 
 
 def open_objects(base: Base, opened: OpenedStore, deliver: Deliver) -> Feature:

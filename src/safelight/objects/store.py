@@ -5,7 +5,8 @@ Guarantees (tests/objects/test_conformance.py holds each store to them)
 - A put that returns has its bytes, metadata and event safe; one that is refused, as bytes are that
   differ from the expected sha256, has changed nothing.
 - Every put and delete has its event, also when the process dies in between: it is written in the
-  same transaction (`local`), or announced before and reconciled afterwards (`s3`).
+  same transaction (`local`), or announced by a ticket before and settled afterwards (`s3`).
+- No transaction is open while bytes travel.
 - Times and sequencers of one key's events rise, whatever the clock does.
 - Streams pass through in pieces; memory does not grow with the object.
 
@@ -18,7 +19,6 @@ from enum import StrEnum
 from typing import Protocol, TypeVar
 
 from safelight.errors import NotFound, SafelightError, Unavailable
-from safelight.infra.db import Connection
 from safelight.infra.files import ByteSource
 from safelight.objects.events import Action
 
@@ -100,7 +100,8 @@ class Place(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Landed:
-    """Bytes that are safe in the store; the transaction that follows makes them the object."""
+    """Bytes that are safe in the store; the transaction that follows makes them the object. A
+    bucket's have the `ticket` that the same transaction ends."""
 
     place: Place
     etag: str
@@ -108,6 +109,15 @@ class Landed:
     sha256: str
     epoch: int = 0
     written: bool = False
+    ticket: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """A key that holds no bytes any more, or will not from the transaction on that follows."""
+
+    place: Place
+    ticket: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,20 +131,34 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """A write to a bucket that has begun."""
+    """A write to a bucket that has begun. `seen` is when the key's last event was, then."""
 
     id: int
     action: Action
+    seen: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """A key with open tickets: when its last event was, and what the index says it holds."""
+
     key: str
+    tickets: tuple[Ticket, ...]
+    last: int | None
+    indexed: ObjectInfo | None
+
+    @property
+    def ids(self) -> list[int]:
+        return [ticket.id for ticket in self.tickets]
 
 
-# The last step of a put: index, event, and what must be true together with them. One statement,
-# or a transaction that it opens itself.
-PutWrite = Callable[[Connection, Landed], Awaitable[R]]
-# Asked under the key's lock before bytes replace others. An answer ends the put there.
-Beaten = Callable[[Connection], Awaitable[R | None]]
+# The last step of a put: index, event, and what must be true together with them, in one statement
+# or one transaction of its own. It decides anew: others may have come between.
+PutWrite = Callable[[Landed], Awaitable[R]]
+# Asked before bytes replace others. An answer ends the put there.
+Beaten = Callable[[], Awaitable[R | None]]
 # The last step of a delete.
-DeleteWrite = Callable[[Connection, Place], Awaitable[R]]
+DeleteWrite = Callable[[Cleared], Awaitable[R]]
 
 
 class ObjectStore(Protocol):
@@ -149,8 +173,8 @@ class ObjectStore(Protocol):
         write: PutWrite[R],
         beaten: Beaten[R] | None = None,
     ) -> R:
-        """A put whose last step is the caller's. `write` may be called again, on a new connection,
-        when it raises `Retake`."""
+        """A put whose last step is the caller's. `write` may be called again when it raises
+        `Retake`."""
 
     async def head(self, key: str) -> ObjectInfo:
         """Raises `NoSuchObject`."""

@@ -1,9 +1,9 @@
 """What the built-in store needs now and then: collecting blobs, scrubbing them, and purging.
 
-Collecting removes blobs that nothing has referred to for the grace period, and files without a row.
-Condemn (committed), then under the shard's exclusive lock: raise its epoch (committed), unlink,
-delete the rows. Killed anywhere, the next run goes on; a put brings a condemned blob back to life.
-local.py says why the two cannot meet.
+Collecting removes blobs that nothing has referred to for the grace period, and moves files without
+a row to lost+found. Condemn (committed), then under the shard's exclusive lock: raise its epoch
+(committed), unlink, delete the rows. Killed anywhere, the next run goes on; a put brings a
+condemned blob back to life. local.py says why the two cannot meet.
 
 Scrubbing reads every blob now and then and compares it with its name. It reports and never deletes:
 a damaged blob heals when the same bytes are put again.
@@ -12,18 +12,20 @@ Purging forgets drafts of puts that died, and, for every store, old tombstones a
 """
 
 import asyncio
-from itertools import groupby
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import structlog
 from prometheus_client import Gauge
 
-from safelight.infra.activity import Unit, Units
+from safelight.infra.activity import Units
 from safelight.infra.failpoints import hit
 from safelight.infra.history import Line
+from safelight.infra.lost_found import HANDFUL, KEPT_MS
 from safelight.infra.metrics import Metrics
+from safelight.infra.steady import SteadyTime
 from safelight.objects import repo
-from safelight.objects.local import BlobFile, Blobs
+from safelight.objects.local import Blobs
 from safelight.objects.store import Blob, DamagedObject
 
 DAY_MS = 86_400_000
@@ -31,6 +33,7 @@ GRACE_MS = DAY_MS
 STRAY_MS = DAY_MS
 SCRUB_ROUND_MS = 7 * DAY_MS
 _CONDEMNED_AT_A_TIME = 1000
+_REMOVED_AT_A_TIME = 1000
 _SHARDS = [f"{n:02x}" for n in range(256)]
 _SHARDS_A_RUN = 32
 _STRAYS = "strays"  # the names of the walks
@@ -41,8 +44,10 @@ _REMEMBERED_MS = 30 * DAY_MS  # longer than any event is on its way
 
 
 class Collect:
-    def __init__(self, units: Units, blobs: Blobs, *, grace_ms: int = GRACE_MS) -> None:
-        self._units = units
+    def __init__(
+        self, units: Units, blobs: Blobs, metrics: Metrics, *, grace_ms: int = GRACE_MS
+    ) -> None:
+        self._metrics = metrics
         self._db = units.db
         self._clock = units.clock
         self._blobs = blobs
@@ -50,8 +55,10 @@ class Collect:
 
     async def run(self) -> int:
         """Returns how many blobs it removed."""
+        await asyncio.to_thread(self._blobs.ensure_there)
         await self._condemn()
-        await self._condemn_strays()
+        await self._look_at_lost()
+        await self._look_for_strays()
         removed = sum([await self._remove(s) for s in await repo.condemned_shards(self._db)])
         if removed:
             structlog.get_logger().info("removed blobs nothing refers to", count=removed)
@@ -64,37 +71,88 @@ class Collect:
             condemned = await repo.condemn(self._db, before, _CONDEMNED_AT_A_TIME)
 
     async def _remove(self, shard: str) -> int:
-        """Nothing, this time, if somebody is putting into the shard."""
+        """Nothing, this time, if somebody is putting into the shard. No transaction is open while
+        files go: whoever could bring a condemned blob back needs the lock, or an epoch that is."""
         hold = await asyncio.to_thread(self._blobs.alone, shard)
         if hold is None:
             return 0
         try:
             await repo.next_epoch(self._db, shard)
-            async with self._units.open("") as unit:
-                names = await repo.lock_condemned(unit.connection, shard)
-                await asyncio.to_thread(self._blobs.remove, names)
-                await repo.delete_blobs(unit.connection, names)
+            names = await repo.condemned_in(self._db, shard, _REMOVED_AT_A_TIME)
+            await asyncio.to_thread(self._blobs.remove, names)
+            await repo.delete_blobs(self._db, names)
             return len(names)
         finally:
             hold.release()
 
-    async def _condemn_strays(self) -> None:
+    async def _look_for_strays(self) -> None:
         """Looks through a part of the directory each time."""
         position, _ = await repo.walk_of(self._db, _STRAYS) or ("", 0)
         shards = [shard for shard in _SHARDS if shard > position][:_SHARDS_A_RUN]
-        for shard in shards:
-            found = await asyncio.to_thread(self._blobs.files, shard)
-            if strays := await self._strays(found):
-                await repo.condemn_strays(self._db, strays)
+        strays = await self._strays_of(shards)
+        if strays:  # a few here may be part of many
+            await self._set_aside(strays, await self._strays_of(_SHARDS))
         at_end = not shards or shards[-1] == _SHARDS[-1]
         await repo.set_walk(self._db, _STRAYS, "" if at_end else shards[-1], 0)
 
-    async def _strays(self, found: list[BlobFile]) -> list[tuple[str, int]]:
-        """Old enough not to belong to a put that is still under way."""
+    async def _strays_of(self, shards: Sequence[str]) -> dict[str, list[str]]:
+        """Old enough not to belong to a put that is still under way. Stops after a handful."""
         before = self._clock.now_ms() - STRAY_MS
-        old = [file for file in found if file.changed_ms < before]
-        known = await repo.known(self._db, [file.sha256 for file in old])
-        return [(file.sha256, file.size) for file in old if file.sha256 not in known]
+        strays: dict[str, list[str]] = {}
+        for shard in shards:
+            found = await asyncio.to_thread(self._blobs.files, shard)
+            old = [file.sha256 for file in found if file.changed_ms < before]
+            known = await repo.known(self._db, old)
+            if names := [sha256 for sha256 in old if sha256 not in known]:
+                strays[shard] = names
+            if _count(strays) > HANDFUL:
+                break
+        return strays
+
+    async def _set_aside(
+        self, strays: Mapping[str, Sequence[str]], everywhere: Mapping[str, Sequence[str]]
+    ) -> None:
+        self._metrics.strays.labels("blobs").set(_count(everywhere))
+        if _count(everywhere) > HANDFUL:
+            structlog.get_logger().error(
+                "many files in the blob directory have no row; none is moved. Is this the right "
+                "database? If it is, move them to lost+found by hand",
+                directory=str(self._blobs.root),
+            )
+            return
+        moved = sum([await self._take(shard, names) for shard, names in strays.items()])
+        if moved:
+            structlog.get_logger().warning(
+                "blobs without a row were moved", count=moved, to=str(self._blobs.lost.path)
+            )
+
+    async def _take(self, shard: str, names: Sequence[str]) -> int:
+        """As a removal: with the lock, and an epoch that no dead put's last words have."""
+        hold = await asyncio.to_thread(self._blobs.alone, shard)
+        if hold is None:
+            return 0
+        try:
+            await repo.next_epoch(self._db, shard)
+            known = await repo.known(self._db, names)
+            paths = [self._blobs.path(name) for name in names if name not in known]
+            return await asyncio.to_thread(self._blobs.lost.take, paths)
+        finally:
+            hold.release()
+
+    async def _look_at_lost(self) -> None:
+        """What the database knows by now goes back, as after a restored backup; what nobody asked
+        for in weeks goes."""
+        lost = self._blobs.lost
+        names = await asyncio.to_thread(lambda: [file.path.name for file in lost.files()])
+        for sha256 in await repo.known(self._db, names):
+            path = self._blobs.path(sha256)
+            if not path.exists():
+                await asyncio.to_thread(lost.give_back, sha256, path)
+        await asyncio.to_thread(lost.forget, self._clock.now_ms() - KEPT_MS)
+
+
+def _count(strays: Mapping[str, Sequence[str]]) -> int:
+    return sum(map(len, strays.values()))
 
 
 class Scrub:
@@ -140,27 +198,22 @@ class Scrub:
     async def _look_at(self, blob: Blob) -> None:
         whole = await asyncio.to_thread(self._blobs.is_whole, blob.sha256)
         if whole != (blob.state == "live"):
-            for told in await self._recheck_locked(blob.sha256):
-                self._units.spread(told)
+            await self._recheck(blob.sha256)
 
-    async def _recheck_locked(self, sha256: str) -> list[Unit]:
-        """Looks once more with the row locked: it may just have been put, or been removed. The end
-        is in the story of every upload whose bytes these are, so there is a unit for each of their
-        organizations, on one connection."""
+    async def _recheck(self, sha256: str) -> None:
+        """Looks once more at the row as it is now, and believes that only if nobody has touched the
+        row meanwhile: it may just have been put, or been removed. The end is in the story of every
+        upload whose bytes these are."""
+        version = await repo.blob_version(self._db, sha256)
+        whole = await asyncio.to_thread(self._blobs.is_whole, sha256)
         async with self._units.open("") as unit:
-            blob = await repo.lock_blob(unit.connection, sha256)
-            whole = await asyncio.to_thread(self._blobs.is_whole, sha256)
+            blob = await repo.lock_blob(unit.connection, sha256, version)
             if blob is None or whole == (blob.state == "live"):
-                return []
+                return
             await repo.set_blob_state(unit.connection, sha256, "live" if whole else "damaged")
             structlog.get_logger().error("blob.healed" if whole else "blob.damaged", sha256=sha256)
-            told = []
-            names = await repo.names_of(unit.connection, sha256)
-            for organization, group in groupby(names, key=lambda pair: pair[0]):
-                async with self._units.on(unit.connection, organization) as theirs:
-                    theirs.tell(*(_line(name, whole=whole) for _, name in group))
-                told.append(theirs)
-        return told
+            for organization, name in await repo.names_of(unit.connection, sha256):
+                unit.tell_others(organization, _line(name, whole=whole))
 
 
 def _line(name: str, *, whole: bool) -> Line:
@@ -178,7 +231,8 @@ class PurgeObjects:
     async def run(self) -> None:
         now = self._units.clock.now_ms()
         await asyncio.to_thread(_discard, self._drafts, now - _DRAFT_MS)
-        await repo.purge_deleted(self._units.db, now - _REMEMBERED_MS)
+        steady = await SteadyTime(self._units.db, self._units.clock).now_ms()
+        await repo.purge_deleted(self._units.db, steady - _REMEMBERED_MS)
 
 
 def _discard(drafts: Path, before_ms: int) -> None:

@@ -20,6 +20,13 @@ LANGUAGE sql STABLE AS $$
                'classification.run', classification_key(p_organization, p_name, p_marker)))
 $$;
 
+-- Whether nothing works for a marker: the queue has no job for it that waits or runs.
+CREATE OR REPLACE FUNCTION classification_idle(p_organization text, p_name text, p_marker text)
+RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT NOT job_lives('classification.run', classification_key(p_organization, p_name, p_marker))
+$$;
+
 -- Starts a run for a marker. Nothing else of that marker may be alive in the queue: what is, is taken
 -- away first, and a clash all the same is an error, never a success.
 CREATE OR REPLACE FUNCTION classification_start(
@@ -104,6 +111,20 @@ BEGIN
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
       AND run = p_run AND status = ANY (p_from);
     RETURN library_note(p_organization, p_name, p_marker, p_run, p_status);
+END
+$$;
+
+-- A run whose job is a dead letter, of which run and entry know nothing yet.
+CREATE OR REPLACE FUNCTION classification_gave_up(
+    p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_error jsonb,
+    p_now bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE classification_runs SET status = 'failed', error = p_error, finished_at = p_now
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
+    PERFORM library_note(p_organization, p_name, p_marker, p_run, 'failed');
 END
 $$;
 

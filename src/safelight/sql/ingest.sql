@@ -1,14 +1,44 @@
 -- Records an upload: its row, its job and its history, or nothing. `p_image` has the columns of images.
+-- Of two images the one whose ordinal is larger is the newer; created_at is for people.
 CREATE OR REPLACE FUNCTION image_record(p_image jsonb, p_node text, p_lines jsonb) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     image images%ROWTYPE;
 BEGIN
     image := jsonb_populate_record(NULL::images, p_image);
+    image.ordinal := nextval('images_ordinal');
     INSERT INTO images SELECT image.*;
     PERFORM job_enqueue('ingest.offload', image.organization,
                         jsonb_build_object('imageId', image.id), image.id, p_node);
     PERFORM activity_append(image.organization, image.created_at, p_lines);
+END
+$$;
+
+-- Those of the names that an object has, or an upload that is on its way to become one.
+CREATE OR REPLACE FUNCTION names_taken(p_organization text, p_names text[]) RETURNS SETOF text
+LANGUAGE sql STABLE AS $$
+    SELECT name FROM unnest(p_names) AS wanted(name)
+    WHERE EXISTS (SELECT FROM object_indexed(p_organization || '/' || wanted.name) AS object
+                  WHERE object.present)
+       OR EXISTS (SELECT FROM images LEFT JOIN delete_intents ON image_id = images.id
+                  WHERE images.organization = p_organization AND images.name = wanted.name
+                    AND status IN ('UPLOADED', 'INGESTED') AND image_id IS NULL)
+$$;
+
+-- The same as image_record if the image's name is free. False: it is not, and nothing was recorded.
+-- The names' lock makes one choice in an organization come after the other, and ends with this
+-- statement; so must the transaction.
+CREATE OR REPLACE FUNCTION image_record_if_free(p_image jsonb, p_node text, p_lines jsonb)
+RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM names_lock(p_image ->> 'organization');
+    PERFORM names_taken(p_image ->> 'organization', ARRAY[p_image ->> 'name']);
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM image_record(p_image, p_node, p_lines);
+    RETURN true;
 END
 $$;
 
@@ -34,7 +64,9 @@ LANGUAGE sql STABLE AS $$
         'eventTime', iso_ms(object.event_time), 'idempotencyKey', newer.idempotency_key)
     FROM object_indexed(p_key) AS object
     JOIN images AS newer ON newer.id = object.metadata ->> 'imageId'
-    WHERE (newer.created_at, newer.id) > (p_created_at, p_image)
+    JOIN images AS older ON older.id = p_image
+    WHERE (coalesce(newer.ordinal, 0), newer.created_at, newer.id)
+        > (coalesce(older.ordinal, 0), p_created_at, p_image)
     LIMIT 1
 $$;
 
@@ -45,6 +77,7 @@ $$;
 --   wanted   nothing beats it: bring the bytes
 -- `p_landed` says where they are: place 'blob', 'bucket', 'telling-bucket' (whose own notifications are
 -- the events), or 'ingest' (not in the store yet: only a beaten image is done with, others are wanted).
+-- A bucket's have a ticket, which ends here if the bytes are the object now, and else is left to settling.
 -- `p_lines` holds a line of history for either end; what is decided here is added to its data.
 CREATE OR REPLACE FUNCTION image_stored(
     p_image text, p_organization text, p_name text, p_from text[], p_landed jsonb,
@@ -58,6 +91,7 @@ DECLARE
     place      constant text := p_landed ->> 'place';
     epoch      constant bigint := (p_landed ->> 'epoch')::bigint;
     written    constant boolean := (p_landed ->> 'written')::boolean;
+    ticket     constant bigint := (p_landed ->> 'ticket')::bigint;
     image  images%ROWTYPE;
     beaten record;
     line   jsonb;
@@ -74,6 +108,7 @@ BEGIN
         outcome := 'already_done';
     END IF;
     IF outcome IS NOT NULL THEN
+        PERFORM ticket_end(ticket, 'created', object_key, false);
         RETURN;
     END IF;
 
@@ -84,16 +119,18 @@ BEGIN
         IF place = 'blob' THEN
             PERFORM blob_take(image.checksum, image.size_bytes, epoch, written, p_now);
         END IF;
+        PERFORM ticket_end(ticket, 'created', object_key, false);
     ELSE
         outcome := 'stored';
         SELECT put.event_id, put.event_time, put.job_id INTO event_id, event_time, job_id
-        FROM object_put(object_key, p_organization, p_name,
-                        CASE WHEN place = 'blob' THEN image.checksum END, epoch, written,
-                        image.size_bytes, image.mime_type, p_metadata, p_landed ->> 'etag',
-                        place <> 'telling-bucket', p_now, p_owner, p_lease) AS put;
+        FROM object_landed(object_key, p_organization, p_name,
+                           CASE WHEN place = 'blob' THEN image.checksum END, epoch, written,
+                           image.size_bytes, image.mime_type, p_metadata, p_landed ->> 'etag',
+                           place <> 'telling-bucket', ticket, p_now, p_owner, p_lease) AS put;
         more := jsonb_build_object('eventTime', iso_ms(event_time));
     END IF;
-    UPDATE images SET status = 'STORED', updated_at = p_now WHERE id = p_image;
+    UPDATE images SET status = 'STORED', updated_at = p_now, node = p_landed ->> 'node'
+    WHERE id = p_image;
     line := p_lines -> outcome;
     PERFORM activity_append(p_organization, p_now, jsonb_build_array(
         jsonb_set(line, '{data}', (line -> 'data') || more)));
@@ -119,6 +156,19 @@ BEGIN
     PERFORM activity_append(p_organization, p_now, p_lines);
     RETURN 'failed';
 END
+$$;
+
+-- Puts the bytes of a stored image back into the bucket, from the file they came from.
+CREATE OR REPLACE FUNCTION image_put_back(p_image text) RETURNS void
+LANGUAGE sql AS $$
+    SELECT job_enqueue('ingest.put_back', organization, jsonb_build_object('imageId', id), id, node)
+    FROM images WHERE id = p_image
+$$;
+
+-- Those images whose file may be needed again: writes of their key are not known to have ended.
+CREATE OR REPLACE FUNCTION images_unsettled(p_images text[]) RETURNS SETOF text
+LANGUAGE sql STABLE AS $$
+    SELECT id FROM images WHERE id = ANY (p_images) AND object_unsettled(organization || '/' || name)
 $$;
 
 -- Whether an upload of that name was ever recorded.

@@ -99,7 +99,24 @@ BEGIN
 END
 $$;
 
--- Deletes a name: its object now, and what is on its way to it when it gets there.
+-- Deletes a name: its object now, and what is on its way to it when it gets there. A bucket's delete
+-- has a ticket, which ends with it.
+CREATE OR REPLACE FUNCTION upload_cleared(
+    p_organization text, p_name text, p_tell boolean, p_ticket bigint, p_lines jsonb, p_now bigint,
+    OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM object_lock(p_organization || '/' || p_name);
+    PERFORM image_forbid(p_organization, p_name, p_now);
+    SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
+    FROM object_cleared(p_organization || '/' || p_name, p_organization, p_name, p_tell, p_ticket,
+                        p_now) AS gone;
+    PERFORM activity_append(p_organization, p_now, p_lines);
+END
+$$;
+
+-- The same as older servers ask for it, which end the ticket themselves.
 CREATE OR REPLACE FUNCTION upload_delete(
     p_organization text, p_name text, p_tell boolean, p_lines jsonb, p_now bigint,
     OUT event_id bigint, OUT event_time bigint, OUT job_id bigint

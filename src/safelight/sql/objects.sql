@@ -154,6 +154,118 @@ BEGIN
 END
 $$;
 
+-- The objects of organizations after a key, in the order of their keys.
+CREATE OR REPLACE FUNCTION objects_after(p_after text, p_limit integer) RETURNS SETOF objects
+LANGUAGE sql STABLE AS $$
+    SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL
+    ORDER BY key LIMIT p_limit
+$$;
+
 -- The object of a key as the index has it, present or not.
 CREATE OR REPLACE FUNCTION object_indexed(p_key text) RETURNS SETOF objects
 LANGUAGE sql STABLE ROWS 1 AS $$ SELECT * FROM objects WHERE key = p_key $$;
+
+-- Tickets of a bucket's writes. A write commits its ticket, travels without a transaction, and is recorded
+-- by one that also ends the ticket. What ends otherwise leaves it open, and settling (objects/reconcile.py)
+-- looks what the bucket holds when it is due.
+
+-- Ends the ticket of a write that the bucket has answered; under the key's lock, with the record of
+-- it. It goes if the index says what was written (`p_certain`) and no other write of the key was open
+-- beside it: then the bucket holds that. Otherwise it stays and is due now. One that is gone was
+-- taken for over by somebody, before its bytes came: it is there again.
+CREATE OR REPLACE FUNCTION ticket_end(p_ticket bigint, p_action text, p_key text, p_certain boolean)
+RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_ticket IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM FROM object_outbox WHERE key = p_key AND id <> p_ticket;
+    IF p_certain AND NOT FOUND THEN
+        DELETE FROM object_outbox WHERE id = p_ticket;
+    ELSE
+        UPDATE object_outbox SET due = clock_timestamp() WHERE id = p_ticket;
+    END IF;
+    IF NOT FOUND THEN
+        INSERT INTO object_outbox (action, key, begun_at, due)
+        VALUES (p_action, p_key, 0, clock_timestamp());
+    END IF;
+    PERFORM FROM object_outbox WHERE key = p_key HAVING max(due) <= clock_timestamp();
+    IF FOUND THEN
+        PERFORM job_enqueue('objects.settle', '', '{}', 'objects.settle');
+    END IF;
+END
+$$;
+
+-- Keys all of whose tickets are due, the longest waiting first. A time too far ahead was taken from a
+-- clock that has been set right since.
+CREATE OR REPLACE FUNCTION tickets_due(p_limit integer) RETURNS SETOF text
+LANGUAGE sql STABLE AS $$
+    SELECT key FROM object_outbox GROUP BY key
+    HAVING bool_and(due <= clock_timestamp() OR due > clock_timestamp() + interval '1 hour')
+    ORDER BY min(id) LIMIT p_limit
+$$;
+
+-- Whether a key is as it was when the bucket was asked: the same last event (`p_seen`), no other tickets.
+-- If so it stays so until the transaction ends. False as well while somebody is at work on it.
+CREATE OR REPLACE FUNCTION tickets_hold(p_key text, p_tickets bigint[], p_seen bigint) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT object_try_lock(p_key) THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM objects WHERE key = p_key AND event_time IS DISTINCT FROM p_seen;
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM FROM object_outbox WHERE key = p_key AND id <> ALL (p_tickets);
+    RETURN NOT FOUND;
+END
+$$;
+
+-- Whether writes of a key are not known to have ended: what it is put back from must stay.
+CREATE OR REPLACE FUNCTION object_unsettled(p_key text) RETURNS boolean
+LANGUAGE sql STABLE AS $$ SELECT EXISTS (SELECT FROM object_outbox WHERE key = p_key) $$;
+
+-- The last step of a put: object_put, and the end of the ticket that a bucket's has.
+CREATE OR REPLACE FUNCTION object_landed(
+    p_key text, p_organization text, p_name text, p_blob text, p_epoch bigint, p_written boolean,
+    p_size bigint, p_content_type text, p_metadata jsonb, p_etag text, p_tell boolean,
+    p_ticket bigint, p_now bigint, p_owner text DEFAULT NULL, p_lease interval DEFAULT NULL,
+    OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT put.event_id, put.event_time, put.job_id INTO event_id, event_time, job_id
+    FROM object_put(p_key, p_organization, p_name, p_blob, p_epoch, p_written, p_size,
+                    p_content_type, p_metadata, p_etag, p_tell, p_now, p_owner, p_lease) AS put;
+    PERFORM ticket_end(p_ticket, 'created', p_key, true);
+END
+$$;
+
+-- The last step of a delete, likewise.
+CREATE OR REPLACE FUNCTION object_cleared(
+    p_key text, p_organization text, p_name text, p_tell boolean, p_ticket bigint, p_now bigint,
+    OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+BEGIN
+    SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
+    FROM object_delete(p_key, p_organization, p_name, p_tell, p_now) AS gone;
+    PERFORM ticket_end(p_ticket, 'deleted', p_key, true);
+END
+$$;
+
+-- The end of a write by which settling has brought the bucket back to what the index says: no event.
+-- `p_image` is whose bytes it now holds, none of a removal; the index may say something newer by now.
+CREATE OR REPLACE FUNCTION object_mended(
+    p_key text, p_action text, p_image text, p_etag text, p_ticket bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM object_lock(p_key);
+    UPDATE objects SET etag = p_etag
+    WHERE key = p_key AND present AND metadata ->> 'imageId' = p_image;
+    PERFORM ticket_end(p_ticket, p_action, p_key, false);
+END
+$$;

@@ -272,3 +272,16 @@ BEGIN
     RETURN FOUND;
 END
 $$;
+
+-- Makes jobs a node's whose files are there, whichever node they were of. Answers how many.
+CREATE OR REPLACE FUNCTION job_adopt(p_kind text, p_keys text[], p_node text) RETURNS integer
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    adopted integer;
+BEGIN
+    UPDATE jobs SET node = p_node
+    WHERE kind = p_kind AND key = ANY (p_keys) AND status <> 'dead' AND node <> p_node;
+    GET DIAGNOSTICS adopted = ROW_COUNT;
+    RETURN adopted;
+END
+$$;

@@ -110,21 +110,19 @@ class Runs:
         """Stores the rendition, which makes it public or puts it before a person."""
         key, facts = rendition_key(run.submission.id), Facts(rendition.content_type)
 
-        async def hold(connection: Connection) -> None:
+        async def hold() -> None:
             """Asked before a bucket is written: raises when this run is not wanted any more."""
-            await _hold(connection, run)
+            async with self._holding(run):
+                pass
 
-        async def write(connection: Connection, landed: Landed) -> Unit:
-            async with self.units.on(connection, run.submission.organization) as unit:
-                await _hold(connection, run)
-                await objects.put(connection, key, landed, facts, unit.now)
+        async def write(landed: Landed) -> None:
+            async with self._holding(run) as unit:
+                await objects.put(unit.connection, key, landed, facts, unit.now)
                 await self._finish(unit, run, _columns(rendition, found), verdict)
                 unit.ends(run.job)
-            return unit
 
         await reach("submissions.store_rendition")
-        done = await self.store.put_with(key, _stream(rendition.data), facts, write, hold)
-        self.units.spread(done)
+        await self.store.put_with(key, _stream(rendition.data), facts, write, hold)
 
     async def _finish(
         self, unit: Unit, run: Run, columns: dict[str, Any], verdict: Pass | Ask

@@ -132,11 +132,12 @@ async def page(
 async def stuck(
     db: Database, before: int, after: tuple[int, str], limit: int, now: int
 ) -> list[SubmissionView]:
-    """Under way since before then, and nothing in the queue works for them; longest first."""
+    """Under way since before then, and nothing in the queue works for them; longest first. As far
+    ahead of now, a time was a wrong clock's and counts as well."""
     rows = await db.fetch(
         f"""
-        {_VIEW} WHERE {_UNDER_WAY} AND updated_at < $2 AND (updated_at, id) > ($3, $4)
-            AND NOT {_IN_LINE}
+        {_VIEW} WHERE {_UNDER_WAY} AND (updated_at < $2 OR updated_at > 2 * $1::bigint - $2)
+            AND (updated_at, id) > ($3, $4) AND NOT {_IN_LINE}
         ORDER BY updated_at, id LIMIT $5
         """,
         now,

@@ -16,7 +16,7 @@ from safelight.errors import Conflict, InvalidRequest, NotFound, NotReady
 from safelight.generations import repo as generations
 from safelight.generations.artifacts import repo as artifacts
 from safelight.infra.activity import Unit, Units
-from safelight.infra.db import Connection, Database
+from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.infra.injected import Ids
 from safelight.ingest import repo as ingest
@@ -172,15 +172,13 @@ class Submit:
             raise Replaced
         key, facts = pinned_key(new), Facts(found.content_type)
 
-        async def write(connection: Connection, landed: Landed) -> tuple[Unit, Submission]:
-            async with self.units.on(connection, wanted.organization) as unit:
-                await objects.put(connection, key, landed, facts, unit.now)
-                return unit, await _record(unit, wanted, found, new, landed.sha256)
+        async def write(landed: Landed) -> Submission:
+            async with self.units.open(wanted.organization) as unit:
+                await objects.put(unit.connection, key, landed, facts, unit.now)
+                return await _record(unit, wanted, found, new, landed.sha256)
 
         await reach("submissions.copy")
-        unit, submission = await self.store.put_with(key, content.chunks, facts, write)
-        self.units.spread(unit)
-        return submission
+        return await self.store.put_with(key, content.chunks, facts, write)
 
 
 async def _record(

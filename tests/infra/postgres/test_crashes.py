@@ -1,9 +1,11 @@
 import asyncio
+import errno
 import os
 import shutil
 import signal
 import subprocess
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from safelight.infra.failpoints import EXIT_CODE
 from safelight.infra.postgres import cluster
 from safelight.infra.postgres.account import Account, account_for, launch
 from safelight.infra.postgres.cluster import answering_postmaster, orphans, until_alone
+from safelight.infra.postgres.process import Postmaster
 from safelight.infra.postgres.server import (
     EmbeddedPostgres,
     NoServer,
@@ -154,6 +157,57 @@ def test_waits_between_restarts_grow_to_a_limit_and_begin_again() -> None:
         waits.append(next_wait(waits[-1], lived=1))
     assert waits == pytest.approx([0, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10])
     assert next_wait(10, lived=3600) == 0
+
+
+async def test_nothing_ends_the_watch(
+    data_dir: Path, starter: Starter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a disk that is full nor anything else that nobody thought of."""
+    full = OSError(errno.ENOSPC, "No space left on device")
+    troubles = [full, ValueError("something else")]
+    rise = Postmaster.rise
+
+    def troubled(postmaster: Postmaster) -> Iterator[None]:
+        if troubles:
+            raise troubles.pop()
+        yield from rise(postmaster)
+
+    def no_room(_: Postmaster) -> None:
+        raise full
+
+    server = starter(data_dir)
+    with monkeypatch.context() as patch:
+        patch.setattr(Postmaster, "cap_log", no_room)
+        watching = asyncio.create_task(server.watch())
+        await asyncio.sleep(0)  # it looks at the log once
+        assert not watching.done()
+    monkeypatch.setattr(Postmaster, "rise", troubled)
+    with structlog.testing.capture_logs() as logs:
+        _kill(server)
+        await until(lambda: "postgres.restarted" in {line["event"] for line in logs})
+    assert troubles == []
+    assert await kept(server.url) == 1
+    assert not watching.done()
+    server.stop()
+    await asyncio.wait_for(watching, 5)
+
+
+async def test_a_stale_lock_of_the_socket_does_not_matter(data_dir: Path, starter: Starter) -> None:
+    """It survives a power cut with the pid file, and its number is soon somebody else's."""
+    cluster = cluster_of(data_dir)
+    sleeper = _sleeper("unrelated", account_for(cluster))
+    text = f"{sleeper.pid}\n{cluster}\n1700000000\n5432\n{data_dir}/run\n"
+    starter(data_dir).stop()  # makes the directory
+    lock = data_dir / "run" / ".s.PGSQL.5432.lock"
+    for path in (cluster / "postmaster.pid", lock):
+        path.write_text(text)
+        path.chmod(0o600)
+        os.chown(path, cluster.stat().st_uid, cluster.stat().st_gid)
+    try:
+        assert await kept(starter(data_dir).url) == 1
+    finally:
+        sleeper.kill()
+        sleeper.wait()
 
 
 @pytest.mark.parametrize("named", ["unrelated", "zombie", "dead", "ourselves", "nothing"])

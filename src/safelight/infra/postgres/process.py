@@ -16,7 +16,7 @@ from pathlib import Path
 
 import structlog
 
-from safelight.infra.data_directory import make_private
+from safelight.infra.data_directory import SOCKET_NAME, make_private
 from safelight.infra.failpoints import hit
 from safelight.infra.postgres.account import PostgresFailed, launch
 from safelight.infra.postgres.cluster import Tools, read_pid_file, until_alone
@@ -89,6 +89,8 @@ class Postmaster:
         """Each yield: wait a moment, asleep or on an event loop, whichever the caller has."""
         self._ready_at = None
         yield from until_alone(self._tools.directory.cluster)
+        # As the pid file: PostgreSQL would refuse if its number now belongs to somebody else.
+        (self._socket_directory / f"{SOCKET_NAME}.lock").unlink(missing_ok=True)
         self._launch()
         yield from self._until_ready()
         self._ready_at = time.monotonic()

@@ -18,7 +18,7 @@ Gaps
 import asyncio
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
@@ -91,10 +91,13 @@ class EmbeddedPostgres:
         *,
         extra_settings: Mapping[str, str] | None = None,
         ids: Ids | None = None,
+        between: Callable[[], None] = lambda: None,
     ) -> None:
+        """`between` is called between the steps of a start, and ends it by raising."""
         self._directory = DataDirectory(data_dir.resolve())
         self._extra_settings = dict(extra_settings or {})
         self._ids = ids or RandomIds()
+        self._between = between
         self._lock = DirectoryLock(self._directory)
         self._postmaster: Postmaster | None = None
         self._url: str | None = None
@@ -143,7 +146,8 @@ class EmbeddedPostgres:
         self._lock.release()
 
     async def watch(self) -> None:
-        """Restarts a postmaster that dies, until stop(). In the main thread's loop."""
+        """Restarts a postmaster that dies, until stop(). In the main thread's loop. Nothing else
+        ends it: without it a database that dies later would stay dead."""
         postmaster, wait = self._postmaster, 0.0
         while postmaster is not None:
             await self._until_dead(postmaster)
@@ -156,21 +160,30 @@ class EmbeddedPostgres:
 
     def _prepare(self, account: Account | None) -> None:
         directory = self._directory
-        _sleep_through(until_alone(directory.cluster))
+        self._sleep_through(until_alone(directory.cluster))
         tools = Tools(
             directory, account, within_reach(find_binaries(), account, directory.postgres)
         )
+        self._between()
         major = ensure_cluster(tools)
+        self._between()
         password = ensure_password(tools, self._ids)
         socket = socket_directory(directory, account)
         settings = settings_for(tools, major, socket, self._extra_settings)
+        self._between()
         self._postmaster = Postmaster(tools, settings, socket)
-        _sleep_through(self._postmaster.rise())
+        self._sleep_through(self._postmaster.rise())
         self._url = _url(password, socket)
+
+    def _sleep_through(self, steps: Iterator[None]) -> None:
+        for _ in steps:
+            self._between()
+            time.sleep(_POLL_SECONDS)
 
     async def _until_dead(self, postmaster: Postmaster) -> None:
         while postmaster.pid is not None:
-            postmaster.cap_log()
+            with suppress(OSError):  # a full disk, mostly; and it is only the log
+                postmaster.cap_log()
             await asyncio.sleep(_WATCH_SECONDS)
 
     async def _revive(self, postmaster: Postmaster) -> None:
@@ -182,7 +195,7 @@ class EmbeddedPostgres:
                 await asyncio.sleep(_POLL_SECONDS)
         except StopIteration:
             log.warning("postgres.restarted", pid=postmaster.pid)
-        except (SafelightError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again
             log.error("postgres.restart_failed", error=str(error))  # noqa: TRY400 - said in words
 
 
@@ -237,11 +250,6 @@ def next_wait(previous: float, lived: float) -> float:
     if lived > _STEADY_SECONDS:
         return 0.0
     return min(max(previous * 2, _FIRST_WAIT), _LONGEST_WAIT)
-
-
-def _sleep_through(steps: Iterator[None]) -> None:
-    for _ in steps:
-        time.sleep(_POLL_SECONDS)
 
 
 def _url(password: str, socket: Path) -> str:

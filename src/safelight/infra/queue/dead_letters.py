@@ -11,8 +11,8 @@ import asyncpg
 
 from safelight.errors import Conflict, NotFound, SafelightError
 from safelight.infra import kv
-from safelight.infra.activity import Units
-from safelight.infra.history import Line
+from safelight.infra.activity import Unit, Units
+from safelight.infra.history import SYSTEM, Line
 from safelight.infra.queue import repo
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import (
@@ -98,6 +98,23 @@ class DeadLetters:
             if row is None:
                 raise await self._refusal(job_id, organization)
             unit.tell(self._verb("job_discarded", job_id, row, actor))
+
+    # Within somebody else's unit
+
+    async def about(
+        self, unit: Unit, kind: JobKind[Any], facts: Mapping[str, Any]
+    ) -> list[DeadLetter]:
+        """Those of the unit's organization whose payload says all of that, the newest first."""
+        rows = await repo.letters_about(unit.connection, kind.name, unit.organization, facts)
+        return [self._letter(row) for row in rows]
+
+    async def discard_in(self, unit: Unit, letter: DeadLetter, reason: str) -> None:
+        """For one that the unit makes needless; somebody may have been quicker."""
+        row = await repo.discard(unit.connection, letter.id, unit.organization)
+        if row is not None:
+            facts = {"reason": reason, "actor": SYSTEM}
+            line = self._line("job_discarded", letter.id, letter.kind, letter.payload, facts)
+            unit.tell(line)
 
     async def _owner(self, job_id: int, organization: str | None) -> str:
         """Whose history tells of it; the system's own jobs belong to nobody's."""

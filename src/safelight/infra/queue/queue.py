@@ -17,7 +17,7 @@ Gaps
 - A wake-up that is lost (a crash right after commit) costs at most the worker's poll of a second.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -148,13 +148,34 @@ class Queue:
             self.wake()
         return moved is not None
 
+    async def adopt(self, kind: JobKind[Any], keys: Sequence[str]) -> int:
+        """Makes jobs this node's whose files are here, whichever node they were of."""
+        adopted = await repo.adopt(self.db, kind.name, keys, self.node) if keys else 0
+        if adopted:
+            self.wake(kind)
+        return adopted
+
     # Looking at it
+
+    async def stranded(self) -> dict[str, int]:
+        """How many jobs wait for each node that nobody has served for an hour."""
+        return await repo.stranded(self.db)
 
     async def status(self) -> list[KindStatus]:
         """Every kind, also those without a job."""
         found = {row.name: row for row in await repo.status(self.db)}
         names = sorted(self.kinds.keys() | found.keys())
         return [found.get(name, KindStatus(name)) for name in names]
+
+    async def living(
+        self,
+        connection: Connection | Database,
+        kind: JobKind[Any],
+        field: str,
+        wanted: Sequence[tuple[str, str]],
+    ) -> set[tuple[str, str]]:
+        """Of organizations and values of a payload's field: those with a job that waits or runs."""
+        return await repo.living(connection, kind.name, field, wanted)
 
     async def throughput(self, hours: int = 24) -> list[HourCount]:
         """The present hour last; hours without work are there too."""

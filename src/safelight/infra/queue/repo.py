@@ -2,7 +2,7 @@
 sql/queue.sql. Everything after a claim is fenced on the (id, claim) of a leased row: no row means
 "no longer mine"."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -21,6 +21,12 @@ from safelight.infra.queue.jobs import (
 
 P = TypeVar("P")
 Db = Connection | Database
+_LETTER = """
+id, kind, organization, payload, error, attempts,
+(extract(epoch FROM created_at) * 1000)::bigint AS first_at,
+(extract(epoch FROM died_at) * 1000)::bigint AS died_at,
+(extract(epoch FROM died_at) * 1000000)::bigint AS died_us
+"""
 
 
 @write
@@ -171,6 +177,27 @@ async def reschedule(
 
 
 @write
+async def adopt(db: Db, kind: str, keys: Sequence[str], node: str) -> int:
+    count: int = await db.fetchval("SELECT job_adopt($1, $2, $3)", kind, list(keys), node)
+    return count
+
+
+@read
+async def stranded(db: Db) -> dict[str, int]:
+    """A node's schedules are moved on by whoever serves it, so they tell when that was."""
+    rows = await db.fetch(
+        """
+        SELECT node, count(*) AS count FROM jobs
+        WHERE node <> '' AND status <> 'dead' AND created_at < now() - interval '1 hour'
+          AND NOT EXISTS (SELECT FROM job_schedules AS served
+                          WHERE served.node = jobs.node AND next_at > now() - interval '1 hour')
+        GROUP BY node
+        """
+    )
+    return {row["node"]: row["count"] for row in rows}
+
+
+@write
 async def redrive(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
     return await db.fetchrow(
         """
@@ -216,12 +243,8 @@ async def dead_letters(
     limit: int,
 ) -> list[asyncpg.Record]:
     return await db.fetch(
-        """
-        SELECT id, kind, organization, payload, error, attempts,
-               (extract(epoch FROM created_at) * 1000)::bigint AS first_at,
-               (extract(epoch FROM died_at) * 1000)::bigint AS died_at,
-               (extract(epoch FROM died_at) * 1000000)::bigint AS died_us
-        FROM jobs
+        f"""
+        SELECT {_LETTER} FROM jobs
         WHERE status = 'dead' AND ($1::text IS NULL OR organization = $1)
           AND ($2::text IS NULL OR kind = $2)
           AND ($3::bigint IS NULL OR (died_at, id) <
@@ -233,6 +256,44 @@ async def dead_letters(
         *(before or (None, None)),
         limit,
     )
+
+
+@read
+async def letters_about(
+    db: Db, kind: str, organization: str, facts: Mapping[str, Any]
+) -> list[asyncpg.Record]:
+    """Dead letters of a kind whose payload says all of that."""
+    return await db.fetch(
+        f"""
+        SELECT {_LETTER} FROM jobs
+        WHERE status = 'dead' AND organization = $1 AND kind = $2 AND payload @> $3
+        ORDER BY id DESC
+        """,
+        organization,
+        kind,
+        dict(facts),
+    )
+
+
+@read
+async def living(
+    db: Db, kind: str, field: str, wanted: Sequence[tuple[str, str]]
+) -> set[tuple[str, str]]:
+    """Of organizations and values: those for which a job waits or runs whose payload has the value
+    in that field. One pass over the jobs of the kind, which has no index for this."""
+    rows = await db.fetch(
+        """
+        SELECT DISTINCT jobs.organization, payload ->> $2 AS value FROM jobs
+        JOIN unnest($3::text[], $4::text[]) AS wanted (organization, value)
+          ON jobs.organization = wanted.organization AND payload ->> $2 = wanted.value
+        WHERE kind = $1 AND status <> 'dead'
+        """,
+        kind,
+        field,
+        [organization for organization, _ in wanted],
+        [value for _, value in wanted],
+    )
+    return {(row["organization"], row["value"]) for row in rows}
 
 
 @read

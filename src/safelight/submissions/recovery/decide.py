@@ -83,13 +83,13 @@ class GiveUp:
 
 def decide(progress: Progress, now: int, tempo: Tempo) -> Leave | StartAgain | GiveUp:
     budget = progress.budget
-    if not progress.state.under_way or now - progress.since <= tempo.stuck_after_ms:
+    if not progress.state.under_way or _apart(now, progress.since) <= tempo.stuck_after_ms:
         return Leave(Why.MOVED_ON)
     if progress.waiting:
         return Leave(Why.IN_LINE)
     if _at_work(progress.inflight, now, tempo):
         return Leave(Why.AT_WORK)
-    if now < (budget.next_retry_after or 0):
+    if 0 < (budget.next_retry_after or 0) - now <= max(tempo.backoff_ms):
         return Leave(Why.TOO_SOON)
     if budget.count >= tempo.retries:
         return GiveUp(_uncounted(progress.inflight))
@@ -99,7 +99,12 @@ def decide(progress: Progress, now: int, tempo: Tempo) -> Leave | StartAgain | G
 def _at_work(inflight: Inflight | None, now: int, tempo: Tempo) -> bool:
     if inflight is None or not inflight.unfinished:
         return False
-    return now - inflight.started_at < tempo.stuck_after_ms
+    return _apart(now, inflight.started_at) < tempo.stuck_after_ms
+
+
+def _apart(now: int, then: int) -> int:
+    """A time that is far ahead was a wrong clock's, and what it dates must not wait for it."""
+    return abs(now - then)
 
 
 def _uncounted(inflight: Inflight | None) -> FailureClass | None:

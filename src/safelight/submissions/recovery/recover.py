@@ -56,18 +56,16 @@ class Recovery:
 
     async def run(self) -> int:
         """How many it dealt with; none when another process is looking already."""
-        async with self.units.db.transaction() as connection:  # holds a lock, and writes nothing
-            if not await repo.lock_recovery(connection):
-                return 0
-            return await self._look()
-
-    async def _look(self) -> int:
         dealt, after = 0, (0, "")
         db, clock = self.units.db, self.units.clock
         before = clock.now_ms() - self.tempo.stuck_after_ms
         while found := await repo.stuck(db, before, after, _BATCH, clock.now_ms()):
-            for view in found:
-                dealt += await self.one(view.submission.organization, view.submission.id)
+            # Writes nothing, and holds a lock for as long as one batch takes.
+            async with db.transaction() as connection:
+                if not await repo.lock_recovery(connection):
+                    break
+                for view in found:
+                    dealt += await self.one(view.submission.organization, view.submission.id)
             last = found[-1].submission
             after = (last.updated_at, last.id)
         return dealt

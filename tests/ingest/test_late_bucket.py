@@ -1,0 +1,238 @@
+"""A bucket applies a write after its client gave up, or we are cut off while bytes travel: the newest
+upload is what the bucket ends with, and a deleted name stays deleted."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from faults.late_bucket import LateBucket, late_bucket
+from ingest.offloading import Yard
+from objects.shared import shared, shared_url
+from objects.stores import Bucket, Watch, events, make_bucket, s3_server
+from safelight.infra import failpoints
+from safelight.infra.db import Database
+from safelight.infra.failpoints import FailpointError
+from safelight.infra.queue.jobs import Done, LeaseLost, Retry
+from safelight.ingest.lifecycle import ImageStatus
+from safelight.objects.store import StoreUnavailable
+
+__all__ = ["shared", "shared_url"]
+ENDED = Done(already=True)
+KEY = "acme/cat.jpg"
+_numbers = count(1)
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def late(s3: str) -> Iterator[LateBucket]:
+    with late_bucket(s3) as found:
+        yield found
+
+
+@pytest.fixture
+def bucket(s3: str, late: LateBucket) -> Bucket:
+    made = make_bucket(s3, f"late-{next(_numbers)}")
+    return Bucket(late.address, made.name, made.client)
+
+
+@pytest.fixture(params=["own", "bucket"])
+async def yard(
+    request: pytest.FixtureRequest, shared: Database, bucket: Bucket, tmp_path: Path
+) -> AsyncIterator[Yard]:
+    clock = Watch()
+    store = bucket.store(shared, tmp_path / "spool", clock, events=request.param)
+    made = Yard(shared, tmp_path, clock, store)
+    yield made
+    await made.close()
+
+
+@asynccontextmanager
+async def another(yard: Yard, bucket: Bucket) -> AsyncIterator[Yard]:
+    """A second process beside the first."""
+    told = "own" if tells(yard) else "bucket"
+    store = bucket.store(yard.db, yard.root / "spool", yard.clock, events=told)
+    made = Yard(yard.db, yard.root, yard.clock, store)
+    yield made
+    await made.close()
+
+
+async def indexed(yard: Yard) -> str | None:
+    marker: str | None = await yard.db.fetchval(
+        "SELECT metadata ->> 'imageId' FROM objects WHERE key = $1 AND present", KEY
+    )
+    return marker
+
+
+async def tickets(yard: Yard) -> int:
+    return int(await yard.db.fetchval("SELECT count(*) FROM object_outbox"))
+
+
+async def told(yard: Yard) -> list[str]:
+    return [action for action, _, _ in await events(yard.db)]
+
+
+def tells(yard: Yard) -> bool:
+    return getattr(yard.store, "_place", "") == "bucket"
+
+
+async def test_a_late_put_does_not_bring_a_deleted_name_back(
+    yard: Yard, bucket: Bucket, late: LateBucket
+) -> None:
+    image = await yard.receive()
+    held = late.hold("PUT", KEY)
+    assert isinstance(await yard.bring(image), Retry)
+    late.let_through()
+    await yard.delete()
+    assert await yard.bring(image) == ENDED
+    await held.apply()
+    assert await yard.content() == b"meow", "the bucket did not apply it"
+    await yard.settle()
+    assert await yard.content() is None
+    assert (await indexed(yard), await tickets(yard)) == (None, 0)
+    assert await told(yard) == ["deleted"] * tells(yard)
+
+
+async def test_a_late_put_does_not_replace_a_newer_upload(yard: Yard, late: LateBucket) -> None:
+    old, new = await yard.receive(content=b"old"), await yard.receive(content=b"new")
+    held = late.hold("PUT", KEY)
+    assert isinstance(await yard.bring(old), Retry)
+    late.let_through()
+    assert await yard.bring(new) == ENDED
+    assert await yard.bring(old) == ENDED
+    await held.apply()
+    assert await yard.content() == b"old", "the bucket did not apply it"
+    await yard.settle()
+    assert await yard.content() == b"new"
+    assert (await indexed(yard), await tickets(yard)) == (new.id, 0)
+    assert await told(yard) == ["created"] * tells(yard)
+
+
+async def test_a_put_that_was_sent_again_is_applied_twice(yard: Yard, late: LateBucket) -> None:
+    """The first sending outlives the second, and the delete that came after both."""
+    image = await yard.receive()
+    held = late.hold("PUT", KEY, most=1)
+    if isinstance(await yard.bring(image), Retry):
+        assert await yard.bring(image) == ENDED
+    await yard.delete()
+    await held.apply()
+    assert await yard.content() == b"meow", "the bucket did not apply it"
+    await yard.settle()
+    assert await yard.content() is None
+    assert (await indexed(yard), await tickets(yard)) == (None, 0)
+    assert await told(yard) == ["created", "deleted"] * tells(yard)
+
+
+async def test_a_late_delete_does_not_end_a_newer_upload(yard: Yard, late: LateBucket) -> None:
+    await yard.bring(await yard.receive(content=b"old"))
+    held = late.hold("DELETE", KEY)
+    with pytest.raises(StoreUnavailable):
+        await yard.delete()
+    late.let_through()
+    new = await yard.receive(content=b"new")
+    assert await yard.bring(new) == ENDED
+    await held.apply()
+    assert await yard.content() is None, "the bucket did not apply it"
+    await yard.settle()
+    assert await yard.content() == b"new"
+    assert (await indexed(yard), await tickets(yard)) == (new.id, 0)
+
+
+async def test_the_database_is_lost_while_bytes_travel(
+    yard: Yard, bucket: Bucket, late: LateBucket
+) -> None:
+    """Fault 3: whoever was cut off reaches the bucket last."""
+    old, new = await yard.receive(content=b"old"), await yard.receive(content=b"new")
+    held = late.hold("PUT", KEY, answer=None, most=1)
+    first = asyncio.create_task(yard.bring(old))
+    await held.arrived()
+    await yard.db.fetch(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid() AND state LIKE 'idle%'"
+    )
+    async with another(yard, bucket) as other:
+        assert await other.bring(new) == ENDED
+    await held.apply()
+    await asyncio.wait([first])
+    assert await yard.content() == b"old", "the bucket did not apply it"
+    while await yard.status(old) is ImageStatus.INGESTED:
+        await yard.bring(old)
+    await yard.settle()
+    assert await yard.content() == b"new"
+    assert (await indexed(yard), await tickets(yard)) == (new.id, 0)
+
+
+async def test_two_puts_recorded_in_another_order_than_applied(yard: Yard, bucket: Bucket) -> None:
+    """Both end well, and the bucket holds what the index does not say."""
+    old, new = await yard.receive(content=b"old"), await yard.receive(content=b"new")
+    recording = failpoints.arm("objects.record_bucket_put", "hold@1")
+    first = asyncio.create_task(yard.bring(new))
+    await recording.passed()
+    async with another(yard, bucket) as other:
+        assert await asyncio.wait_for(other.bring(old), 20) == ENDED
+    failpoints.disarm()
+    assert await first == ENDED
+    assert await yard.content() == b"old", "the older one was to reach the bucket last"
+    await yard.settle()
+    assert await yard.content() == b"new"
+    assert (await indexed(yard), await tickets(yard)) == (new.id, 0)
+
+
+async def test_the_lease_is_lost_while_bytes_travel(yard: Yard, bucket: Bucket) -> None:
+    """What was put has its ticket until somebody has answered for it."""
+    image = await yard.receive()
+    job = await yard.claim(image)
+    recording = failpoints.arm("objects.record_bucket_put", "hold@1")
+    first = asyncio.create_task(yard.offload.handle(job))
+    await recording.passed()
+    again = await yard.claim(image)
+    failpoints.disarm()
+    with pytest.raises(LeaseLost):
+        await first
+    Path(image.temp_path).unlink()
+    assert await yard.offload.handle(again) == ENDED
+    assert await yard.status(image) is ImageStatus.FAILED
+    await yard.settle()
+    assert bucket.keys() == []
+    assert await tickets(yard) == 0
+
+
+async def test_cut_off_between_the_buckets_delete_and_its_record(yard: Yard) -> None:
+    """16c: also where the bucket tells by itself, the index comes to say what is."""
+    await yard.bring(await yard.receive())
+    failpoints.arm("objects.record_bucket_delete", "raise@1")
+    with pytest.raises(FailpointError):
+        await yard.delete()
+    await yard.settle()
+    assert (await indexed(yard), await tickets(yard)) == (None, 0)
+    assert await told(yard) == ["created", "deleted"] * tells(yard)
+
+
+async def test_no_transaction_is_open_while_bytes_travel(yard: Yard, late: LateBucket) -> None:
+    """And nobody waits for them who could answer a person."""
+    image = await yard.receive()
+    held = late.hold("PUT", KEY, answer=None, most=1)
+    first = asyncio.create_task(yard.bring(image))
+    await held.arrived()
+    open_ones = await yard.db.fetchval(
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+    )
+    try:
+        assert open_ones == 0
+        await asyncio.wait_for(yard.delete(), 10)
+    finally:
+        await held.apply()
+        await asyncio.wait([first])
+    assert await yard.status(image) is ImageStatus.STORED
+    await yard.settle()
+    assert await yard.content() is None
+    assert (await indexed(yard), await tickets(yard)) == (None, 0)

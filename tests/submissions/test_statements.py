@@ -1,0 +1,165 @@
+"""What the statements of submissions find and touch: rows that differ in one thing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holding import waits
+from safelight.infra.db import Database
+from safelight.submissions import repo
+from safelight.submissions.jobs import PROCESS
+from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
+from safelight.submissions.policies.policy import BlocklistEntry, Closeness, Fingerprint
+
+RECEIVED, PUBLISHED = SubmissionState.RECEIVED, SubmissionState.PUBLISHED
+NOW = 1000
+# Prints may differ in one bit each.
+NEAR = Closeness(dhash=1, phash=1)
+LOOKS, ALIKE = Fingerprint(0b0, 0b0), Fingerprint(0b1, 0b1)
+OTHER_D, OTHER_P = Fingerprint(0b11, 0b1), Fingerprint(0b1, 0b11)
+
+SAMPLE = Submission(
+    "s", "acme", None, {}, "upload", "cat.jpg", "m", 1, True, "sum", "image/jpeg", 1, RECEIVED,
+    created_at=1, updated_at=1,
+)  # fmt: skip
+
+
+@pytest.fixture
+async def db(database: Database) -> Database:
+    await database.execute("INSERT INTO organizations VALUES ('acme', 1), ('globex', 1)")
+    return database
+
+
+async def add(db: Database, submission_id: str, **changes: Any) -> Submission:
+    made = replace(SAMPLE, id=submission_id, **changes)
+    async with db.transaction() as connection:
+        await repo.add(connection, made)
+    return made
+
+
+async def enqueue(db: Database, submission_id: str) -> None:
+    await db.execute("SELECT job_enqueue($1, 'acme', '{}', $2)", PROCESS.name, submission_id)
+
+
+async def test_waiting_is_to_be_under_way_with_a_job(db: Database) -> None:
+    for name, state in (("a", RECEIVED), ("b", RECEIVED), ("c", PUBLISHED)):
+        await add(db, name, state=state)
+    for name in ("b", "c"):
+        await enqueue(db, name)
+    views = [await repo.view(db, name, NOW) for name in ("a", "b", "c")]
+    assert [view and view.waiting for view in views] == [False, True, False]
+
+
+async def test_a_page_is_of_one_state_and_begins_where_the_last_one_ended(db: Database) -> None:
+    for name, state in (("a", RECEIVED), ("b", PUBLISHED), ("c", RECEIVED)):
+        await add(db, name, state=state)
+    received = await repo.page(db, "acme", RECEIVED, None, 9, NOW)
+    assert [view.submission.id for view in received] == ["c", "a"]
+    rest = await repo.page(db, "acme", None, (1, "c"), 9, NOW)
+    assert [view.submission.id for view in rest] == ["b", "a"]
+
+
+async def test_stuck_is_under_way_for_long_with_no_job(db: Database) -> None:
+    for name in ("a", "b", "in line"):
+        await add(db, name)
+    await add(db, "fresh", updated_at=5)
+    await add(db, "over", state=PUBLISHED)
+    await enqueue(db, "in line")
+    stuck = await repo.stuck(db, 5, (0, ""), 9, NOW)
+    assert [view.submission.id for view in stuck] == ["a", "b"]
+    rest = await repo.stuck(db, 5, (1, "a"), 9, NOW)
+    assert [view.submission.id for view in rest] == ["b"]
+
+
+async def test_two_that_change_one_submission_wait(db: Database) -> None:
+    await add(db, "s")
+    for lock in (lambda c: repo.lock(c, "s"), lambda c: repo.view_locked(c, "s", NOW)):
+        assert await waits(db, lock, lock)
+
+
+async def test_one_recovery_looks_at_a_time(db: Database) -> None:
+    async with db.transaction() as one, db.transaction() as other:
+        assert await repo.lock_recovery(one)
+        assert not await repo.lock_recovery(other)
+
+
+# Alike ones
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, ("other", False)),
+        ({"checksum": "sum", "dhash": None, "phash": None}, ("other", True)),
+        ({"organization": "globex"}, None),
+        ({"state": RECEIVED}, None),
+        ({"dhash": OTHER_D.dhash}, None),
+        ({"phash": OTHER_P.phash}, None),
+        ({"dhash": None, "phash": None}, None),
+    ],
+)
+async def test_a_published_twin(
+    db: Database, changes: dict[str, Any], found: tuple[str, bool] | None
+) -> None:
+    alike = {"checksum": "else", "dhash": ALIKE.dhash, "phash": ALIKE.phash}
+    await add(db, "other", **{"state": PUBLISHED, **alike, **changes})
+    assert await repo.published_twin(db, SAMPLE, LOOKS, NEAR) == found
+
+
+async def test_nothing_is_its_own_twin(db: Database) -> None:
+    await add(db, SAMPLE.id, state=PUBLISHED)
+    assert await repo.published_twin(db, SAMPLE, None, NEAR) is None
+
+
+async def block(db: Database, entry_id: str, **facts: Any) -> None:
+    known = {"organization": "acme", "checksum": None, "fingerprint": None, **facts}
+    entry = BlocklistEntry(id=entry_id, note="", created_by="ada", created_at=1, **known)
+    async with db.transaction() as connection:
+        await repo.block(connection, entry)
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        ({"checksum": "sum"}, ("b", True)),
+        ({"checksum": "else"}, None),
+        ({"fingerprint": ALIKE}, ("b", False)),
+        ({"fingerprint": OTHER_D}, None),
+        ({"fingerprint": OTHER_P}, None),
+        ({"checksum": "sum", "organization": "globex"}, None),
+    ],
+)
+async def test_what_is_blocked(
+    db: Database, facts: dict[str, Any], found: tuple[str, bool] | None
+) -> None:
+    await block(db, "b", **facts)
+    assert await repo.blocked(db, "acme", "sum", LOOKS, NEAR) == found
+
+
+async def test_the_blocklist_is_an_organizations_own(db: Database) -> None:
+    for name in ("a", "b", "c"):
+        await block(db, name, checksum=name)
+    page = await repo.blocklist(db, "acme", (1, "c"), 9)
+    assert [entry.id for entry in page] == ["b", "a"]
+    async with db.transaction() as connection:
+        assert not await repo.unblock(connection, "globex", "a")
+        assert await repo.unblock(connection, "acme", "a")
+    assert [entry.id for entry in await repo.blocklist(db, "acme", None, 9)] == ["c", "b"]
+
+
+# Sources
+
+
+async def test_of_a_source_those_that_can_be_ended(db: Database) -> None:
+    others: list[dict[str, Any]] = [
+        {"organization": "globex"},
+        {"source_kind": "artifact"},
+        {"source_id": "dog.jpg"},
+        *({"state": state} for state in ENDED),
+    ]
+    for number, changes in enumerate(others):
+        await add(db, f"other {number}", **changes)
+    await add(db, "this")
+    found = await repo.of_source(db, "acme", "upload", "cat.jpg")
+    assert [one.id for one in found] == ["this"]
