@@ -336,6 +336,65 @@ CREATE FUNCTION public.iso_ms(p_ms bigint) RETURNS text
         || '.' || lpad((p_ms % 1000)::text, 3, '0') || 'Z'
 $$;
 
+CREATE FUNCTION public.job_attend(p_kinds text[], p_node text, p_schedules text[], p_owner text, p_held bigint[], p_patient boolean, OUT ready text[], OUT wait double precision, OUT suspect double precision, OUT absent text[]) RETURNS record
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    due record;
+BEGIN
+    PERFORM job_mend_times();
+    UPDATE jobs SET status = 'queued' WHERE id = ANY (ARRAY(
+        SELECT id FROM jobs WHERE status = 'delayed' AND run_at <= now() AND deaths < 2
+        ORDER BY run_at LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ));
+    IF NOT p_patient THEN
+        PERFORM job_orphan(ARRAY(
+            SELECT id FROM jobs WHERE status = 'running' AND lease_until <= now()
+                                  AND NOT (owner = p_owner AND id = ANY (p_held))
+            ORDER BY lease_until LIMIT 1000 FOR UPDATE SKIP LOCKED
+        ), p_owner);
+    END IF;
+    FOR due IN
+        UPDATE job_schedules SET next_at = job_next_tick(every_seconds)
+        WHERE name = ANY (ARRAY(
+            SELECT name FROM job_schedules
+            WHERE name = ANY (p_schedules)
+              AND (next_at <= now() OR next_at > now() + make_interval(secs => every_seconds + 1))
+            FOR UPDATE SKIP LOCKED
+        )) RETURNING kind, name, node
+    LOOP
+        PERFORM job_enqueue(due.kind, '', '{}', due.name, due.node);
+    END LOOP;
+    ready := ARRAY(
+        SELECT k FROM unnest(p_kinds) AS k CROSS JOIN LATERAL (
+            SELECT FROM jobs WHERE status = 'queued' AND kind = k AND node IN ('', p_node) LIMIT 1
+        ) AS any_job
+    );
+    wait := extract(epoch FROM least(
+        (SELECT run_at FROM jobs WHERE status = 'delayed' AND deaths < 2 ORDER BY run_at LIMIT 1),
+        (SELECT min(lease_until) FROM jobs WHERE status = 'running' AND NOT p_patient),
+        (SELECT min(next_at) FROM job_schedules WHERE name = ANY (p_schedules))
+    ) - clock_timestamp());
+    suspect := extract(epoch FROM (
+        SELECT min(run_at) FROM (
+            SELECT run_at FROM jobs WHERE status = 'delayed' AND deaths >= 2
+                                      AND kind = ANY (p_kinds) AND node IN ('', p_node)
+            ORDER BY deaths, run_at OFFSET 0
+        ) AS suspects
+    ) - clock_timestamp());
+    absent := ARRAY(
+        SELECT DISTINCT owner FROM (
+            SELECT owner FROM jobs WHERE status = 'running' AND owner <> p_owner
+            ORDER BY lease_until OFFSET 0
+        ) AS holders JOIN job_workers USING (owner) WHERE presence_gone(owner)
+    );
+END
+$$;
+
 CREATE FUNCTION public.job_cancel(p_kind text, p_key text, p_running boolean) RETURNS bigint
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -352,48 +411,10 @@ $$;
 
 CREATE FUNCTION public.job_claim(p_kinds text[], p_slots integer[], p_after text[], p_node text, p_owner text, p_lease interval) RETURNS TABLE(id bigint, kind text, organization text, payload jsonb, claim integer, attempts integer)
     LANGUAGE plpgsql
-    SET enable_seqscan TO 'off'
-    SET plan_cache_mode TO 'force_generic_plan'
     AS $$
-#variable_conflict use_column
-DECLARE
-    home  text;
-    free  integer;
-    level integer;
-    orgs  text[];
-    share integer;
-    taken integer;
 BEGIN
-    FOR i IN 1 .. cardinality(p_kinds) LOOP
-        free := p_slots[i];
-        FOREACH home IN ARRAY ARRAY[p_node, ''] LOOP
-            WHILE free > 0 LOOP
-                SELECT j.priority INTO level FROM jobs j
-                WHERE j.status = 'queued' AND j.kind = p_kinds[i] AND j.node = home
-                ORDER BY j.priority DESC LIMIT 1;
-                EXIT WHEN NOT FOUND;
-                orgs := job_organizations(p_kinds[i], home, level, p_after[i], free);
-                share := ceil(free::numeric / greatest(cardinality(orgs), 1));
-                RETURN QUERY
-                UPDATE jobs SET status = 'running', owner = p_owner, claim = jobs.claim + 1,
-                                attempts = jobs.attempts + 1,
-                                lease_until = clock_timestamp() + p_lease
-                WHERE id = ANY (ARRAY(
-                    SELECT ready.id FROM unnest(orgs) AS org CROSS JOIN LATERAL (
-                        SELECT j.id FROM jobs j
-                        WHERE j.status = 'queued' AND j.kind = p_kinds[i] AND j.node = home
-                          AND j.priority = level AND j.organization = org
-                        ORDER BY j.run_at, j.id LIMIT share FOR UPDATE SKIP LOCKED
-                    ) AS ready LIMIT free
-                ))
-                RETURNING jobs.id, jobs.kind, jobs.organization, jobs.payload, jobs.claim,
-                          jobs.attempts;
-                GET DIAGNOSTICS taken = ROW_COUNT;
-                EXIT WHEN taken = 0;
-                free := free - taken;
-            END LOOP;
-        END LOOP;
-    END LOOP;
+    RETURN QUERY SELECT t.id, t.kind, t.organization, t.payload, t.claim, t.attempts
+                 FROM job_take(p_kinds, p_slots, p_after, p_node, p_owner, p_lease) AS t;
 END
 $$;
 
@@ -403,17 +424,31 @@ CREATE FUNCTION public.job_enqueue(p_kind text, p_organization text, p_payload j
 DECLARE
     new_id bigint;
 BEGIN
-    INSERT INTO jobs (kind, organization, node, payload, key, priority, status, run_at,
-                      claim, attempts, owner, lease_until)
+    INSERT INTO jobs (kind, organization, node, payload, key, priority, status, run_at, delayed_at,
+                      claim, attempts, owner, lease, lease_until)
     VALUES (p_kind, coalesce(p_organization, ''), coalesce(p_node, ''), p_payload, p_key, p_priority,
             CASE WHEN p_owner IS NOT NULL THEN 'running'
                  WHEN p_run_at > clock_timestamp() THEN 'delayed' ELSE 'queued' END,
-            coalesce(p_run_at, now()),
+            coalesce(p_run_at, now()), CASE WHEN p_run_at IS NOT NULL THEN clock_timestamp() END,
             (p_owner IS NOT NULL)::integer, (p_owner IS NOT NULL)::integer,
-            p_owner, CASE WHEN p_owner IS NOT NULL THEN clock_timestamp() + p_lease END)
+            p_owner, CASE WHEN p_owner IS NOT NULL THEN p_lease END,
+            CASE WHEN p_owner IS NOT NULL THEN clock_timestamp() + p_lease END)
     ON CONFLICT (kind, key) WHERE key IS NOT NULL AND status <> 'dead' DO NOTHING
     RETURNING id INTO new_id;
     RETURN new_id;
+END
+$$;
+
+CREATE FUNCTION public.job_enrol(p_owner text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM presence_lock(p_owner);
+    INSERT INTO job_workers (owner) VALUES (p_owner) ON CONFLICT DO NOTHING;
+    DELETE FROM job_workers AS w
+    WHERE w.owner <> p_owner AND w.enrolled_at < now() - interval '1 hour'
+      AND NOT EXISTS (SELECT FROM jobs WHERE status = 'running' AND jobs.owner = w.owner)
+      AND presence_gone(w.owner);
 END
 $$;
 
@@ -460,6 +495,25 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.job_mend_times() RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+BEGIN
+    UPDATE jobs SET lease_until = now() + lease WHERE id = ANY (ARRAY(
+        SELECT id FROM jobs WHERE status = 'running' AND lease_until > now() + 2 * lease
+        ORDER BY lease_until FOR UPDATE SKIP LOCKED
+    ));
+    UPDATE jobs SET run_at = now() + greatest(run_at - delayed_at, interval '0'), delayed_at = now()
+    WHERE id = ANY (ARRAY(
+        SELECT id FROM jobs WHERE status = 'delayed' AND delayed_at > now() + interval '1 second'
+        ORDER BY delayed_at LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ));
+END
+$$;
+
 CREATE FUNCTION public.job_next_tick(p_every_seconds integer) RETURNS timestamp with time zone
     LANGUAGE sql
     AS $$
@@ -494,26 +548,33 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.job_put_back(p_ids bigint[], p_claims integer[], p_after double precision[], p_codes text[], p_messages text[]) RETURNS SETOF bigint
+CREATE FUNCTION public.job_orphan(p_ids bigint[], p_owner text) RETURNS void
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     AS $$
 BEGIN
-    FOR i IN 1 .. cardinality(p_ids) LOOP
-        UPDATE jobs SET
-            status = CASE WHEN p_after[i] > 0 THEN 'delayed' ELSE 'queued' END,
-            run_at = CASE WHEN p_after[i] > 0
-                          THEN clock_timestamp() + make_interval(secs => p_after[i])
-                          ELSE run_at END,
-            attempts = attempts - (p_codes[i] IS NULL)::integer,
-            error = CASE WHEN p_codes[i] IS NULL THEN error
-                    ELSE jsonb_build_object('code', p_codes[i], 'message', p_messages[i]) END,
-            owner = NULL, lease_until = NULL
-        WHERE id = p_ids[i] AND claim = p_claims[i] AND lease_until IS NOT NULL;
-        IF FOUND THEN
-            RETURN NEXT p_ids[i];
-        END IF;
-    END LOOP;
+    UPDATE jobs SET
+        status = CASE WHEN deaths + (owner <> p_owner)::integer >= 2 THEN 'delayed'
+                      ELSE 'queued' END,
+        run_at = CASE WHEN deaths + (owner <> p_owner)::integer >= 2
+                      THEN clock_timestamp() + make_interval(secs => least(2 ^ (deaths - 1), 60))
+                      ELSE run_at END,
+        delayed_at = clock_timestamp(),
+        deaths = deaths + (owner <> p_owner)::integer,
+        attempts = attempts - 1,
+        error = coalesce(error, jsonb_build_object('code', 'WORKER_DIED', 'message',
+            format('The worker %s was lost while it had this job.', owner))),
+        owner = NULL, lease_until = NULL
+    WHERE id = ANY (p_ids);
+END
+$$;
+
+CREATE FUNCTION public.job_put_back(p_ids bigint[], p_claims integer[], p_after double precision[], p_codes text[], p_messages text[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN QUERY SELECT job_return(p_ids, p_claims, p_after, p_codes, p_messages,
+                                   array_fill(false, ARRAY[cardinality(p_ids)]));
 END
 $$;
 
@@ -524,7 +585,8 @@ CREATE FUNCTION public.job_put_off(p_id bigint, p_claim integer, p_after double 
 BEGIN
     UPDATE jobs SET status = CASE WHEN p_after > 0 THEN 'delayed' ELSE 'queued' END,
                     run_at = clock_timestamp() + make_interval(secs => p_after),
-                    attempts = 0, error = NULL, owner = NULL, lease_until = NULL
+                    delayed_at = clock_timestamp(), attempts = 0, deaths = 0, waits = 0,
+                    error = NULL, owner = NULL, lease_until = NULL
     WHERE id = p_id AND claim = p_claim AND lease_until IS NOT NULL;
     RETURN FOUND;
 END
@@ -540,7 +602,8 @@ BEGIN
         WHERE id = p_ids[i] AND claim = p_claims[i] AND lease_until IS NOT NULL
         FOR NO KEY UPDATE SKIP LOCKED;
         IF FOUND THEN
-            UPDATE jobs SET lease_until = clock_timestamp() + p_lease WHERE id = p_ids[i];
+            UPDATE jobs SET lease = p_lease, lease_until = clock_timestamp() + p_lease
+            WHERE id = p_ids[i];
         END IF;
     END LOOP;
 END
@@ -553,52 +616,141 @@ CREATE FUNCTION public.job_reschedule(p_kind text, p_key text, p_run_at timestam
 DECLARE
     moved bigint;
 BEGIN
-    UPDATE jobs SET run_at = p_run_at,
-                    status = CASE WHEN p_run_at > clock_timestamp() THEN 'delayed' ELSE 'queued' END
+    UPDATE jobs SET run_at = p_run_at, delayed_at = clock_timestamp(),
+                    status = CASE WHEN p_run_at > clock_timestamp() OR deaths >= 2 THEN 'delayed'
+                                  ELSE 'queued' END
     WHERE kind = p_kind AND key = p_key AND status <> 'dead' AND lease_until IS NULL
     RETURNING id INTO moved;
     RETURN moved;
 END
 $$;
 
-CREATE FUNCTION public.job_tend(p_kinds text[], p_node text, p_schedules text[], OUT ready text[], OUT wait double precision) RETURNS record
+CREATE FUNCTION public.job_return(p_ids bigint[], p_claims integer[], p_after double precision[], p_codes text[], p_messages text[], p_away boolean[]) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    failed integer;
+BEGIN
+    FOR i IN 1 .. cardinality(p_ids) LOOP
+        failed := (p_codes[i] IS NOT NULL)::integer;
+        UPDATE jobs SET
+            status = CASE WHEN p_after[i] > 0 OR deaths - failed >= 2 THEN 'delayed'
+                          ELSE 'queued' END,
+            run_at = CASE WHEN p_after[i] > 0
+                          THEN clock_timestamp() + make_interval(secs => p_after[i])
+                          ELSE run_at END,
+            delayed_at = clock_timestamp(),
+            attempts = attempts - (failed = 0 OR p_away[i])::integer,
+            deaths = greatest(deaths - failed, 0),
+            waits = CASE WHEN failed = 0 THEN waits WHEN p_away[i] THEN waits + 1 ELSE 0 END,
+            error = CASE WHEN failed = 0 THEN error
+                    ELSE jsonb_build_object('code', p_codes[i], 'message', p_messages[i]) END,
+            owner = NULL, lease_until = NULL
+        WHERE id = p_ids[i] AND claim = p_claims[i] AND lease_until IS NOT NULL;
+        IF FOUND THEN
+            RETURN NEXT p_ids[i];
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.job_take(p_kinds text[], p_slots integer[], p_after text[], p_node text, p_owner text, p_lease interval) RETURNS TABLE(id bigint, kind text, organization text, payload jsonb, claim integer, attempts integer, deaths integer, waits integer, error jsonb)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
     SET plan_cache_mode TO 'force_generic_plan'
     AS $$
+#variable_conflict use_column
 DECLARE
-    due record;
+    home  text;
+    free  integer;
+    level integer;
+    orgs  text[];
+    share integer;
+    taken integer;
 BEGIN
-    UPDATE jobs SET status = 'queued' WHERE id = ANY (ARRAY(
-        SELECT id FROM jobs WHERE status = 'delayed' AND run_at <= now()
-        ORDER BY run_at LIMIT 1000 FOR UPDATE SKIP LOCKED
-    ));
-    UPDATE jobs SET status = 'queued', owner = NULL, lease_until = NULL,
-                    error = jsonb_build_object('code', 'WORKER_DIED', 'message',
-                        format('The worker %s stopped renewing its lease.', owner))
-    WHERE id = ANY (ARRAY(
-        SELECT id FROM jobs WHERE status = 'running' AND lease_until <= now()
-        ORDER BY lease_until LIMIT 1000 FOR UPDATE SKIP LOCKED
-    ));
-    FOR due IN
-        UPDATE job_schedules SET next_at = job_next_tick(every_seconds)
-        WHERE name = ANY (ARRAY(
-            SELECT name FROM job_schedules WHERE name = ANY (p_schedules) AND next_at <= now()
-            FOR UPDATE SKIP LOCKED
-        )) RETURNING kind, name, node
-    LOOP
-        PERFORM job_enqueue(due.kind, '', '{}', due.name, due.node);
+    FOR i IN 1 .. cardinality(p_kinds) LOOP
+        free := p_slots[i];
+        FOREACH home IN ARRAY ARRAY[p_node, ''] LOOP
+            WHILE free > 0 LOOP
+                SELECT j.priority INTO level FROM jobs j
+                WHERE j.status = 'queued' AND j.kind = p_kinds[i] AND j.node = home
+                ORDER BY j.priority DESC LIMIT 1;
+                EXIT WHEN NOT FOUND;
+                orgs := job_organizations(p_kinds[i], home, level, p_after[i], free);
+                share := ceil(free::numeric / greatest(cardinality(orgs), 1));
+                RETURN QUERY
+                UPDATE jobs SET status = 'running', owner = p_owner, claim = jobs.claim + 1,
+                                attempts = jobs.attempts + 1, lease = p_lease,
+                                lease_until = clock_timestamp() + p_lease
+                WHERE id = ANY (ARRAY(
+                    SELECT ready.id FROM unnest(orgs) AS org CROSS JOIN LATERAL (
+                        SELECT j.id FROM jobs j
+                        WHERE j.status = 'queued' AND j.kind = p_kinds[i] AND j.node = home
+                          AND j.priority = level AND j.organization = org
+                        ORDER BY j.run_at, j.id LIMIT share FOR UPDATE SKIP LOCKED
+                    ) AS ready LIMIT free
+                ))
+                RETURNING jobs.id, jobs.kind, jobs.organization, jobs.payload, jobs.claim,
+                          jobs.attempts, jobs.deaths, jobs.waits, jobs.error;
+                GET DIAGNOSTICS taken = ROW_COUNT;
+                EXIT WHEN taken = 0;
+                free := free - taken;
+            END LOOP;
+        END LOOP;
     END LOOP;
-    ready := ARRAY(
-        SELECT k FROM unnest(p_kinds) AS k CROSS JOIN LATERAL (
-            SELECT FROM jobs WHERE status = 'queued' AND kind = k AND node IN ('', p_node) LIMIT 1
-        ) AS any_job
-    );
-    wait := extract(epoch FROM least(
-        (SELECT min(run_at) FROM jobs WHERE status = 'delayed'),
-        (SELECT min(lease_until) FROM jobs WHERE status = 'running'),
-        (SELECT min(next_at) FROM job_schedules WHERE name = ANY (p_schedules))
-    ) - clock_timestamp());
+END
+$$;
+
+CREATE FUNCTION public.job_take_over(p_owners text[]) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+DECLARE
+    gone text;
+BEGIN
+    FOREACH gone IN ARRAY p_owners LOOP
+        IF presence_gone(gone) THEN
+            PERFORM job_orphan(ARRAY(
+                SELECT id FROM jobs WHERE status = 'running' AND owner = gone
+                ORDER BY lease_until LIMIT 1000 FOR UPDATE SKIP LOCKED
+            ), '');
+        END IF;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.job_take_suspect(p_kinds text[], p_node text, p_owner text, p_lease interval) RETURNS TABLE(id bigint, kind text, organization text, payload jsonb, claim integer, attempts integer, deaths integer, waits integer, error jsonb)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    UPDATE jobs SET status = 'running', owner = p_owner, claim = jobs.claim + 1,
+                    attempts = jobs.attempts + 1, lease = p_lease,
+                    lease_until = clock_timestamp() + p_lease
+    WHERE id = ANY (ARRAY(
+        SELECT j.id FROM jobs j
+        WHERE j.status = 'delayed' AND j.deaths >= 2 AND j.run_at <= now()
+          AND j.kind = ANY (p_kinds) AND j.node IN ('', p_node)
+        ORDER BY j.deaths, j.run_at LIMIT 1 FOR UPDATE SKIP LOCKED
+    ))
+    RETURNING jobs.id, jobs.kind, jobs.organization, jobs.payload, jobs.claim, jobs.attempts,
+              jobs.deaths, jobs.waits, jobs.error;
+END
+$$;
+
+CREATE FUNCTION public.job_tend(p_kinds text[], p_node text, p_schedules text[], OUT ready text[], OUT wait double precision) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    SELECT seen.ready, seen.wait INTO ready, wait
+    FROM job_attend(p_kinds, p_node, p_schedules, '', '{}', false) AS seen;
 END
 $$;
 
@@ -901,6 +1053,13 @@ CREATE FUNCTION public.objects_after(p_after text, p_limit integer) RETURNS SETO
     SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL
     ORDER BY key LIMIT p_limit
 $$;
+CREATE FUNCTION public.presence_gone(p_owner text) RETURNS boolean
+    LANGUAGE sql
+    AS $$ SELECT pg_try_advisory_xact_lock_shared(8, hashtext(p_owner)) $$;
+
+CREATE FUNCTION public.presence_lock(p_owner text) RETURNS void
+    LANGUAGE sql
+    AS $$ SELECT pg_advisory_lock(8, hashtext(p_owner)) $$;
 
 CREATE FUNCTION public.print_distance(p_one bigint, p_other bigint) RETURNS integer
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -1246,6 +1405,11 @@ CREATE TABLE public.job_throughput (
     retried bigint NOT NULL
 );
 
+CREATE TABLE public.job_workers (
+    owner text NOT NULL,
+    enrolled_at timestamp with time zone DEFAULT now() NOT NULL
+);
+
 CREATE TABLE public.jobs (
     id bigint NOT NULL,
     kind text NOT NULL COLLATE pg_catalog."C",
@@ -1263,6 +1427,10 @@ CREATE TABLE public.jobs (
     error jsonb,
     created_at timestamp with time zone DEFAULT now() NOT NULL,
     died_at timestamp with time zone,
+    deaths integer DEFAULT 0 NOT NULL,
+    waits integer DEFAULT 0 NOT NULL,
+    lease interval,
+    delayed_at timestamp with time zone,
     CONSTRAINT jobs_check CHECK (((status = 'running'::text) = (lease_until IS NOT NULL))),
     CONSTRAINT jobs_check1 CHECK (((status = 'running'::text) = (owner IS NOT NULL))),
     CONSTRAINT jobs_check2 CHECK (((status = 'dead'::text) = (died_at IS NOT NULL))),
@@ -1524,6 +1692,9 @@ ALTER TABLE ONLY public.job_schedules
 ALTER TABLE ONLY public.job_throughput
     ADD CONSTRAINT job_throughput_pkey PRIMARY KEY (hour);
 
+ALTER TABLE ONLY public.job_workers
+    ADD CONSTRAINT job_workers_pkey PRIMARY KEY (owner);
+
 ALTER TABLE ONLY public.jobs
     ADD CONSTRAINT jobs_pkey PRIMARY KEY (id);
 
@@ -1633,11 +1804,15 @@ CREATE INDEX jobs_dead_of ON public.jobs USING btree (organization, died_at, id)
 
 CREATE INDEX jobs_delayed ON public.jobs USING btree (run_at) WHERE (status = 'delayed'::text);
 
+CREATE INDEX jobs_delayed_at ON public.jobs USING btree (delayed_at) WHERE (status = 'delayed'::text);
+
 CREATE UNIQUE INDEX jobs_key ON public.jobs USING btree (kind, key) WHERE ((key IS NOT NULL) AND (status <> 'dead'::text));
 
 CREATE INDEX jobs_queued ON public.jobs USING btree (kind, node, priority DESC, organization, run_at, id) WHERE (status = 'queued'::text);
 
 CREATE INDEX jobs_running ON public.jobs USING btree (lease_until) WHERE (status = 'running'::text);
+
+CREATE INDEX jobs_suspect ON public.jobs USING btree (deaths, run_at) WHERE ((status = 'delayed'::text) AND (deaths >= 2));
 
 CREATE INDEX kv_expiry ON public.kv USING btree (expires_at) WHERE (expires_at IS NOT NULL);
 

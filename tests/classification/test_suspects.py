@@ -67,7 +67,7 @@ async def put(app: Application, content: bytes) -> None:
 
 def attempt(number: int) -> "Job[object]":
     payload = {"name": "a.png", "idempotencyKey": "m", "run": 1}
-    return Job(JobId(1), RUN, "default", payload, number, number)  # type: ignore[arg-type]  # by hand
+    return Job(JobId(1), RUN, "default", payload, number, 1, deaths=number - 1)  # type: ignore[arg-type]  # by hand
 
 
 def run(app: Application, classifier: Seeing, sandbox: Sandbox) -> Classification:

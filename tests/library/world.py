@@ -21,15 +21,9 @@ from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.dead_letters import TwinAlive
-from safelight.infra.queue.jobs import (
-    WORKER_DIED,
-    Dead,
-    Job,
-    JobId,
-    JobOutcome,
-    outcome_of,
-)
-from safelight.infra.queue.worker import Ledger
+from safelight.infra.queue.jobs import Dead, Job, JobOutcome
+from safelight.infra.queue.ledger import Ledger
+from safelight.infra.queue.outcomes import outcome_of
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import Image, ImageStatus
@@ -190,33 +184,28 @@ class World(Services):
                   AND kind = coalesce($2, kind)
             )
             UPDATE jobs SET status = 'running', owner = 'world', claim = claim + 1,
-                   attempts = attempts + 1, lease_until = now() + interval '1 hour'
+                   attempts = attempts + 1, lease = '1 hour', lease_until = now() + interval '1 hour'
             FROM waiting WHERE jobs.id = waiting.id AND n = (total + $3) % total
-            RETURNING jobs.id, kind, organization, payload, claim, attempts
+            RETURNING jobs.*
             """,
             self.organization,
             kind,
             nth,
         )
-        return None if row is None else self._job(*row.values())
+        return None if row is None else Job.load(self.handlers[row["kind"]].kind, row)
 
     async def claim_all(self) -> list[Job[Any]]:
         own = await self.own()
         rows = await own.fetch(
             """
             UPDATE jobs SET status = 'running', owner = 'world', claim = claim + 1,
-                   attempts = attempts + 1, lease_until = now() + interval '1 hour'
+                   attempts = attempts + 1, lease = '1 hour', lease_until = now() + interval '1 hour'
             WHERE organization = $1 AND status IN ('queued', 'delayed')
-            RETURNING id, kind, organization, payload, claim, attempts
+            RETURNING *
             """,
             self.organization,
         )
-        return [self._job(*row.values()) for row in rows]
-
-    def _job(
-        self, job: int, kind: str, organization: str, raw: dict[str, Any], claim: int, attempt: int
-    ) -> Job[Any]:
-        return Job(JobId(job), self.handlers[kind].kind, organization, raw, claim, attempt)
+        return [Job.load(self.handlers[row["kind"]].kind, row) for row in rows]
 
     async def work(
         self, job: Job[Any], *, crash: str | None = None, lost: bool = False
@@ -231,7 +220,7 @@ class World(Services):
 
     async def _attempt(self, job: Job[Any], *, lost: bool) -> JobOutcome:
         if job.exhausted:
-            outcome: JobOutcome = Dead(WORKER_DIED)
+            outcome: JobOutcome = Dead(job.last_words)
         else:
             task = asyncio.ensure_future(self.handlers[job.kind.name].handle(job))
             await asyncio.wait([task])

@@ -19,7 +19,8 @@ from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Opening, Verdict, outcome
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Opening, Verdict
+from safelight.infra.queue.outcomes import outcome
 from safelight.infra.queue.queue import Queue
 from safelight.objects import repo as objects_repo
 from safelight.objects.jobs import DELIVER, DeliverPayload
@@ -148,10 +149,7 @@ class Desk(World):
         rows = await queue_repo.claim(
             self.db, [Opening(kind, 1, "")], "here", "desk", self.queue.lease
         )
-        if not rows:
-            return None
-        job_id, _, organization, payload, claim, attempt = rows[0]
-        return Job(JobId(job_id), self.handlers[kind].kind, organization, payload, claim, attempt)
+        return Job.load(self.handlers[kind].kind, rows[0]) if rows else None
 
     async def work(self, kind: str = PROCESS) -> int:
         """Runs what waits, as a worker would; how many."""

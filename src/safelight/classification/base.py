@@ -1,14 +1,15 @@
-"""What every classifier promises, and the two ways it may fail.
+"""What every classifier promises, and the ways it may fail.
 
 `classify` raises nothing but `Undecodable` (the image is at fault: asking again is pointless) and
 `ModelError` (the model is: asking again may help). A `ModelError` says when: `retry_after` seconds
-at least, if known; `permanent` if nothing can help until somebody changes a setting.
+at least, if known; `permanent` if nothing can help until somebody changes a setting. `ModelAway`
+says that the model did not even look, so that the image's attempt does not count.
 """
 
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from safelight.errors import SafelightError
+from safelight.errors import SafelightError, Unavailable
 
 
 class Undecodable(SafelightError):
@@ -35,6 +36,10 @@ class ModelError(SafelightError):
         super().__init__(message, **details)
         self.retry_after = retry_after
         self.permanent = permanent
+
+
+class ModelAway(ModelError, Unavailable):
+    """The model cannot be reached, or has no time for us."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from safelight.classification.base import ModelError, Prediction, Undecodable
+from safelight.classification.base import ModelAway, ModelError, Prediction, Undecodable
 from safelight.classification.labels import CLASSES, labels
+from safelight.infra.away import is_away
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,7 +87,8 @@ class LocalClassifier:
         except (Undecodable, ModelError):
             raise
         except Exception as error:
-            raise ModelError(f"{self.model} failed: {error!r}") from error
+            trouble = ModelAway if is_away(error) else ModelError
+            raise trouble(f"{self.model} failed: {error!r}") from error
 
     def _model(self) -> Predict:
         with self._loading:

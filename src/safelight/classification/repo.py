@@ -74,17 +74,6 @@ async def note_failure(
 
 
 @read
-async def recorded_attempts(db: Database, target: RunTarget) -> int:
-    """Of this run, those that ended in words; one that killed its worker left none."""
-    attempt: int | None = await db.fetchval(
-        "SELECT attempt FROM classification_runs WHERE organization = $1 AND name = $2 "
-        "AND idempotency_key = $3 AND run = $4",
-        *_key(target),
-    )
-    return attempt or 0
-
-
-@read
 async def saved_reply(db: Database, target: RunTarget) -> dict[str, Any] | None:
     """What a remote model answered before a crash."""
     reply: dict[str, Any] | None = await db.fetchval(

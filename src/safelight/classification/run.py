@@ -5,8 +5,9 @@ again; after it, the job is gone. A remote model costs money and time, so its re
 it is used, and a retry finds it. The write applies only where organization, name, marker and run
 number still match; a result that comes late is dropped, recorded, and told to nobody.
 
-An attempt that left no word has probably killed its worker. The next one has the image redrawn in
-the sandbox first; if that dies too, the image is to blame and nobody tries again.
+While the model is away, the run waits: no attempt is spent, and the history tells of it once. An
+attempt that left no word has probably killed its worker. The next one has the image redrawn in the
+sandbox first; if that dies too, the image is to blame and nobody tries again.
 """
 
 from typing import Any
@@ -16,6 +17,7 @@ from safelight.classification.base import Classifier, ModelError, Prediction, Un
 from safelight.classification.jobs import RunPayload
 from safelight.classification.lifecycle import Result, RunTarget
 from safelight.infra.activity import Unit, Units
+from safelight.infra.away import is_away
 from safelight.infra.files import joined
 from safelight.infra.history import Line
 from safelight.infra.injected import iso
@@ -55,7 +57,7 @@ class Classification:
         ):
             return await self._drop(job, target, _MOVED_ON)
         try:
-            prediction = await self._predict(target, suspect=await self._is_suspect(job, target))
+            prediction = await self._predict(target, suspect=job.deaths > 0)
         except (NoSuchObject, Superseded):
             return await self._drop(job, target, "the object is gone or has been replaced")
         except Undecodable as error:
@@ -66,11 +68,6 @@ class Classification:
 
     async def on_dead(self, unit: Unit, job: Job[RunPayload], failure: Failure) -> None:
         await _note(unit, _target(job), job.attempt, failure, final=True)
-
-    async def _is_suspect(self, job: Job[RunPayload], target: RunTarget) -> bool:
-        if job.attempt == 1:
-            return False
-        return await repo.recorded_attempts(self._db, target) < job.attempt - 1
 
     async def _predict(self, target: RunTarget, *, suspect: bool) -> Prediction:
         if self._classifier.remote and (reply := await repo.saved_reply(self._db, target)):
@@ -114,8 +111,11 @@ class Classification:
 
     async def _failed(self, job: Job[RunPayload], target: RunTarget, error: ModelError) -> Verdict:
         """The last attempt is told by `on_dead`, in the transaction that buries the job."""
-        if error.permanent or job.last_attempt:
+        away = is_away(error)
+        if error.permanent or (job.last_attempt and not away):
             return Dead(error)
+        if away and job.waits:
+            return Retry(error, error.retry_after)
         async with self._units.open(target.organization) as unit:
             await unit.hold(job)
             await _note(unit, target, job.attempt, Failure.of(error), final=False)

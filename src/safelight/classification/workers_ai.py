@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from safelight.classification.base import ModelError, Prediction
+from safelight.classification.base import ModelAway, ModelError, Prediction
 from safelight.classification.network import cores
 from safelight.classification.workers_ai_replies import read
 from safelight.infra.injected import Clock
@@ -134,11 +134,11 @@ class WorkersAi:
             async with asyncio.timeout(seconds):
                 return await self._exchange(client, body)
         except (TimeoutError, httpx.TimeoutException):
-            raise ModelError(f"Workers AI did not answer within {seconds:g} s.") from None
+            raise ModelAway(f"Workers AI did not answer within {seconds:g} s.") from None
         except httpx.HTTPError as error:
             # The class only: the text of some of these quotes the headers.
             reason = type(error).__name__
-            raise ModelError(f"Workers AI could not be reached: {reason}.") from None
+            raise ModelAway(f"Workers AI could not be reached: {reason}.") from None
 
     async def _exchange(self, client: "httpx.AsyncClient", body: bytes) -> tuple[str, float]:
         if self._as_json:

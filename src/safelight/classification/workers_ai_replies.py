@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
-from safelight.classification.base import ModelError
+from safelight.classification.base import ModelAway, ModelError
 from safelight.classification.labels import label_of
 
 ALLOWANCE_SPENT: Final = 3036
@@ -47,11 +47,11 @@ def failure(status: int, answer: Any, hint: str | None, now_ms: int) -> ModelErr
     problem = f"Workers AI answered {status}" + (f" ({code})" if code else "")
     problem += f": {words}" if words else "."
     if code == ALLOWANCE_SPENT:
-        return ModelError(problem, retry_after=_until_tomorrow(now_ms))
+        return ModelAway(problem, retry_after=_until_tomorrow(now_ms))
     if status == _TOO_MANY or code == NO_CAPACITY:
-        return ModelError(problem, retry_after=_seconds(hint, now_ms) or _WAIT_SECONDS)
+        return ModelAway(problem, retry_after=_seconds(hint, now_ms) or _WAIT_SECONDS)
     if status in _TRANSIENT or status >= _SERVER_FAULT:
-        return ModelError(problem, retry_after=_seconds(hint, now_ms))
+        return ModelAway(problem, retry_after=_seconds(hint, now_ms))
     return ModelError(f"{problem} {_CURES.get(status, '')}".strip(), permanent=True)
 
 

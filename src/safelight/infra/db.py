@@ -67,6 +67,7 @@ SHORT: tuple[type[Exception], ...] = (
     asyncpg.SerializationError,
     asyncpg.DeadlockDetectedError,
     asyncpg.TransactionTimeoutError,
+    asyncpg.ReadOnlySQLTransactionError,  # a standby, or a server that protects a full disk
 )
 # The same while connecting, where every operating-system error means it too.
 UNREACHABLE: tuple[type[Exception], ...] = (*LOST, *SHORT, OSError, TimeoutError)

@@ -17,6 +17,7 @@ from prometheus_client import Counter
 
 from safelight.errors import Unavailable
 from safelight.infra.activity import Units
+from safelight.infra.away import is_away
 from safelight.infra.failpoints import reach
 from safelight.infra.files import ChecksumMismatch
 from safelight.infra.history import Line
@@ -77,7 +78,8 @@ class Offload:
         try:
             stored = await self._bring(image, job)
         except Exception as error:  # noqa: BLE001 - whatever it is, the history tells of it
-            await self._note(image, job, error)
+            if not (is_away(error) and job.waits):  # a wait is told of once, however long it is
+                await self._note(image, job, error)
             return Retry(error)
         self._announce(image, stored)
         return job.ended(stored.outcome is not OffloadOutcome.LOST)

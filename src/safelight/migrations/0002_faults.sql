@@ -15,6 +15,22 @@ INSERT INTO identity (id) VALUES ('db_' || replace(gen_random_uuid()::text, '-',
 
 -- Where the bucket was that carries the id, once one does; for people to read.
 ALTER TABLE identity ADD COLUMN bucket text;
+-- ==== queue ====
+
+ALTER TABLE jobs
+    ADD COLUMN deaths     integer NOT NULL DEFAULT 0,  -- workers lost while they had it: a budget too
+    ADD COLUMN waits      integer NOT NULL DEFAULT 0,  -- how often in a row something else was away
+    ADD COLUMN lease      interval,                    -- how long lease_until is renewed for
+    ADD COLUMN delayed_at timestamptz;                 -- when run_at was chosen
+CREATE INDEX jobs_suspect ON jobs (deaths, run_at) WHERE status = 'delayed' AND deaths >= 2;
+CREATE INDEX jobs_delayed_at ON jobs (delayed_at) WHERE status = 'delayed';
+
+-- Workers whose presence can be asked for (sql/locks.sql, 8). Those of the version before are not here,
+-- and are known by their leases alone.
+CREATE TABLE job_workers (
+    owner       text PRIMARY KEY,
+    enrolled_at timestamptz NOT NULL DEFAULT now()
+);
 
 -- ==== ingest ====
 

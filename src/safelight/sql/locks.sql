@@ -1,5 +1,5 @@
--- Every advisory lock there is, by number; all but the migrations' own (infra/migrate.py) are let go
--- at the end of the transaction. A transaction that needs several takes them in this order, and the
+-- Every advisory lock there is, by number; all but the migrations' own (infra/migrate.py) and the
+-- workers' presence (8) are let go at the end of the transaction. A transaction that needs several takes them in this order, and the
 -- feed's last of all.
 
 -- 1: an organization's feed. activity_append alone takes it.
@@ -35,3 +35,11 @@ LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(6, hashtext(p_subject)) $$;
 -- 7: the first start, which makes what there is one of.
 CREATE OR REPLACE FUNCTION first_start_lock() RETURNS void
 LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(7, 0) $$;
+
+-- 8: a worker's presence, held by a session of its own for as long as the worker lives.
+CREATE OR REPLACE FUNCTION presence_lock(p_owner text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_lock(8, hashtext(p_owner)) $$;
+
+-- Whoever can have the lock, beside others who ask, knows that the worker is not there.
+CREATE OR REPLACE FUNCTION presence_gone(p_owner text) RETURNS boolean
+LANGUAGE sql AS $$ SELECT pg_try_advisory_xact_lock_shared(8, hashtext(p_owner)) $$;

@@ -26,7 +26,7 @@ def _subject(payload: SubmissionPayload) -> str:
     return f"submission:{payload.submissionId}"
 
 
-# The attempts count workers that died, no more. A run that fails ends its job, and what follows is
+# Its attempts are hardly ever spent: a run that fails ends its job, and what follows is
 # not the queue's to say: recovery enqueues the next one, as often as SAFELIGHT_RECOVERY_RETRIES
 # and as far apart as SAFELIGHT_RECOVERY_BACKOFF_SECONDS say (recovery/recover.py).
 PROCESS = JobKind(

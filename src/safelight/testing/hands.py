@@ -15,16 +15,10 @@ from typing import Any
 
 from safelight.infra.queue import repo
 from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import (
-    WORKER_DIED,
-    Dead,
-    Job,
-    JobId,
-    JobOutcome,
-    outcome_of,
-)
+from safelight.infra.queue.jobs import Dead, Job, JobOutcome
+from safelight.infra.queue.ledger import Ledger
+from safelight.infra.queue.outcomes import outcome_of
 from safelight.infra.queue.queue import Queue
-from safelight.infra.queue.worker import Ledger
 
 
 class Hands:
@@ -37,18 +31,16 @@ class Hands:
 
     async def claim(self, kind: str) -> Job[Any] | None:
         """One that is ready; None when none is."""
-        rows = await repo.claim(
-            self.queue.db, [(kind, 1, "")], self.queue.node, self.owner, self.queue.lease
-        )
-        for job_id, _, organization, payload, claim, attempt in rows:
-            known = self.handlers[kind].kind
-            return Job(JobId(job_id), known, organization, payload, claim, attempt)
-        return None
+        queue, lease = self.queue, self.queue.lease
+        rows = await repo.claim(queue.db, [(kind, 1, "")], queue.node, self.owner, lease)
+        if not rows:  # or one that a worker would run by itself
+            rows = await repo.claim_suspect(queue.db, [kind], queue.node, self.owner, lease)
+        return Job.load(self.handlers[kind].kind, rows[0]) if rows else None
 
     async def run(self, job: Job[Any]) -> JobOutcome:
         """Its handler, and what becomes of the job by that; nothing of it is written."""
         if job.exhausted:
-            return Dead(WORKER_DIED)
+            return Dead(job.last_words)
         task = asyncio.ensure_future(self.handlers[job.kind.name].handle(job))
         try:
             await asyncio.wait([task])

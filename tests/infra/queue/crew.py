@@ -120,11 +120,13 @@ async def crew(
     node: str = "here",
     lease: float = 10.0,
     poll: float = 1.0,
+    grace: float = 1.5,
+    quiet: float = 5.0,
 ) -> AsyncIterator[Crew]:
     handlers = [Handler(kind, handle, on_dead), *others]
     queue = a_queue(db, [handler.kind for handler in handlers], node=node, lease=lease)
     await queue.bus.start()
-    worker = Worker(queue, handlers, schedules, poll=poll)
+    worker = Worker(queue, handlers, schedules, poll=poll, grace=grace, quiet=quiet)
     await worker.start()
     try:
         yield Crew(db, queue.bus, queue, worker)
@@ -149,8 +151,8 @@ async def end_leases(db: Database) -> None:
 async def note_effects(db: Database) -> None:
     """Where labourers write: a line when they are ready, and per start, per effect, per tick."""
     await db.execute("CREATE TABLE ready (owner text)")
-    await db.execute("CREATE TABLE starts (job bigint, attempt int, owner text)")
-    await db.execute("CREATE TABLE effects (job bigint, attempt int, owner text)")
+    await db.execute("CREATE TABLE starts (job bigint, deaths int, owner text)")
+    await db.execute("CREATE TABLE effects (job bigint, deaths int, owner text)")
     await db.execute("CREATE TABLE ticks (fired timestamptz, owner text)")
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Any
 
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -33,29 +34,40 @@ async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
     )
 
     async def note(job: Job[Number]) -> None:
-        values = (job.id, job.attempt, owner)
-        await db.execute("INSERT INTO starts (job, attempt, owner) VALUES ($1, $2, $3)", *values)
+        values = (job.id, job.deaths, owner)
+        await db.execute("INSERT INTO starts (job, deaths, owner) VALUES ($1, $2, $3)", *values)
 
     async def hold(job: Job[Number]) -> Verdict:
         await note(job)
         await asyncio.Event().wait()
         return Done()
 
-    async def die(job: Job[Number]) -> Verdict:
+    async def poisoned(job: Job[Number]) -> Verdict:
+        """The first job kills its process, once all that are in hand have begun; the others run for
+        ever, until they are suspected of it."""
         await note(job)
-        os.kill(os.getpid(), signal.SIGKILL)
-        return Done()
+        if job.payload.n == 1:
+            while await db.fetchval(
+                "SELECT EXISTS (SELECT FROM jobs WHERE owner = $1 AND NOT EXISTS "
+                "(SELECT FROM starts WHERE starts.job = jobs.id AND starts.owner = $1))",
+                owner,
+            ):
+                await asyncio.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
+        if not job.suspect:
+            await asyncio.Event().wait()
+        return await work(job)
 
     async def work(job: Job[Number]) -> Verdict:
         return job.ended(
             await db.fetchval(
                 """
-                INSERT INTO effects (job, attempt, owner)
+                INSERT INTO effects (job, deaths, owner)
                 SELECT $1, $3, $4 FROM job_finish($1, $2) AS mine WHERE mine RETURNING true
                 """,
                 job.id,
                 job.claim,
-                job.attempt,
+                job.deaths,
                 owner,
             )
         )
@@ -66,12 +78,11 @@ async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
         return Done()
 
     behaviours: dict[str, Callable[[Job[Number]], Awaitable[Verdict]]] = {
-        "hold": hold, "die": die, "work": work,
+        "hold": hold, "poisoned": poisoned, "work": work,
     }  # fmt: skip
     await bus.start()
-    worker = Worker(
-        queue, [Handler(WORK, behaviours[behaviour]), Handler(TICK, tick)], [Schedule(TICK, 1)]
-    )
+    handlers: list[Handler[Any]] = [Handler(WORK, behaviours[behaviour]), Handler(TICK, tick)]
+    worker = Worker(queue, handlers, [Schedule(TICK, 1)], grace=0.2, quiet=0)
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
     await worker.start()

@@ -17,7 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from infra.queue.crew import Number, a_kind
 from safelight.infra.db import Connection, prepare
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Backoff, Failure, Job, JobId, Opening, PutBack
+from safelight.infra.queue.jobs import (
+    DEATHS,
+    SUSPECT,
+    Backoff,
+    Failure,
+    Job,
+    Opening,
+    PutBack,
+)
 
 ATTEMPTS = 3
 KIND = a_kind(retry=Backoff(attempts=ATTEMPTS))
@@ -29,7 +37,9 @@ FEW = 3  # jobs at a time, so that much happens to each
 LONGEST_DRAIN = 60
 
 # Few rules with many variants: the more rules, the more often the essential ones are left out.
-AFTER_A_CLAIM = ["finish", "finish inside", "retry", "retry later", "give back", "bury", "renew"]
+AFTER_A_CLAIM = [
+    "finish", "finish inside", "retry", "retry later", "away", "give back", "bury", "renew",
+]  # fmt: skip
 IN_TIME = ["leases end", "takeover", "takeover", "time passes", "tend"]
 BY_PEOPLE = ["cancel", "cancel running", "reschedule", "redrive", "discard"]
 
@@ -46,6 +56,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.dead: set[int] = set()
         self.ended: Counter[int] = Counter()
         self.starts: Counter[int] = Counter()  # since it was enqueued or redriven, not refunded
+        self.deaths: Counter[int] = Counter()  # likewise, of workers that had it
+        self.waits: Counter[int] = Counter()
 
     def do(self, awaitable: Any) -> Any:
         return self.loop.run_until_complete(awaitable)
@@ -74,8 +86,16 @@ class QueueMachine(RuleBasedStateMachine):
     def claim(self, slots: int, owner: str) -> None:
         opening = Opening(KIND.name, slots, "a")
         rows = self.do(queue_repo.claim(self.connection, [opening], "here", owner, LEASE))
-        for job_id, _, tenant, payload, claim, attempt in sorted(rows):
-            job = Job(JobId(job_id), KIND, tenant, payload, claim, attempt)
+        self.taken(rows, suspects=False)
+        alone = queue_repo.claim_suspect(self.connection, [KIND.name], "here", owner, LEASE)
+        self.taken(self.do(alone), suspects=True)
+
+    def taken(self, rows: list[Any], *, suspects: bool) -> None:
+        for row in sorted(rows, key=lambda row: row["id"]):
+            job = Job.load(KIND, row)
+            assert job.suspect == suspects, "a suspect ran among others"
+            assert (job.deaths, job.waits) == (self.deaths[job.id], self.waits[job.id])
+            assert job.attempt == self.starts[job.id] + 1
             assert job.id in self.alive, "a job that ended was claimed"
             assert job.id not in self.holder, "a job that is held was claimed"
             assert all(job.claim > old.claim for old in self.claims if old.id == job.id)
@@ -84,12 +104,13 @@ class QueueMachine(RuleBasedStateMachine):
             self.begin_work(job)
 
     def begin_work(self, job: Job[Number]) -> None:
-        """As the worker does it: a job beyond its budget is not run but buried."""
+        """As the worker does it: a job beyond one of its budgets is not run but buried."""
         if job.exhausted:
             self.bury(job, mine=True)
             return
         self.starts[job.id] += 1
         assert self.starts[job.id] <= ATTEMPTS, "started beyond its budget"
+        assert self.deaths[job.id] < DEATHS, "started though it kills"
 
     @precondition(lambda self: self.claims)
     @rule(data=st.data(), action=st.sampled_from(AFTER_A_CLAIM), late=st.booleans())
@@ -107,7 +128,8 @@ class QueueMachine(RuleBasedStateMachine):
             self.do(queue_repo.renew(self.connection, [job], LEASE))
         else:
             after = 3600.0 if action.endswith("later") else 0.0
-            self.put_back(job, mine, PutBack(after, None if action == "give back" else FAILURE))
+            failure = None if action == "give back" else FAILURE
+            self.put_back(job, mine, PutBack(after, failure, away=action == "away"))
 
     def finish(self, job: Job[Number], mine: bool, *, inside: bool) -> None:
         if inside:
@@ -125,7 +147,10 @@ class QueueMachine(RuleBasedStateMachine):
         assert (job.id in accepted) == mine, "the fence let a zombie put a job back"
         if mine:
             del self.holder[job.id]
-            self.starts[job.id] -= again.failure is None
+            self.starts[job.id] -= again.failure is None or again.away
+            if again.failure:
+                self.deaths[job.id] = max(self.deaths[job.id] - 1, 0)
+                self.waits[job.id] = self.waits[job.id] + 1 if again.away else 0
 
     def bury(self, job: Job[Number], mine: bool) -> None:
         assert self.do(queue_repo.bury(self.connection, job, FAILURE)) == mine
@@ -142,6 +167,8 @@ class QueueMachine(RuleBasedStateMachine):
         elif what != "tend":
             statement = "UPDATE jobs SET lease_until = now() WHERE status = 'running'"
             self.do(self.connection.execute(statement))
+            self.deaths.update(self.holder.keys())
+            self.starts.subtract(self.holder.keys())
             self.holder.clear()
         self.do(queue_repo.tend(self.connection, [KIND.name], "here", []))
         if what == "takeover":
@@ -177,7 +204,7 @@ class QueueMachine(RuleBasedStateMachine):
         assert row is not None
         self.dead.discard(job)
         self.alive[job] = key
-        self.starts[job] = 0
+        self.starts[job] = self.deaths[job] = self.waits[job] = 0
 
     def discard(self, job: int) -> None:
         assert self.do(queue_repo.discard(self.connection, job, None)) is not None
@@ -195,6 +222,7 @@ class QueueMachine(RuleBasedStateMachine):
             assert (row["lease_until"] is not None) == held, dict(row)
             assert (row["owner"] is not None) == held, dict(row)
             assert row["attempts"] >= 0, dict(row)
+            assert row["status"] != "queued" or row["deaths"] < SUSPECT, dict(row)
             assert (row["status"] == "dead") == (row["id"] in self.dead), dict(row)
 
     def teardown(self) -> None:

@@ -11,7 +11,6 @@ from infra.queue.crew import (
     a_kind,
     a_queue,
     crew,
-    end_leases,
     nothing_left,
     rows,
 )
@@ -111,8 +110,11 @@ async def test_an_end_that_cannot_be_written_holds_up_nobody(
         await team.add(1, KIND)
         await team.add(0, KIND)
         await until(team.queue.dead_letters.page)
+        assert [row["error"]["code"] for row in await until(lambda: put_back(database))] == [
+            "END_UNWRITTEN"
+        ]
         monkeypatch.undo()
-        await end_leases(database)
+        await database.execute("UPDATE jobs SET run_at = now() WHERE status = 'delayed'")
         team.queue.wake()
         await until(lambda: only_dead(database))
 
@@ -249,13 +251,16 @@ async def test_a_hook_that_fails_buries_nothing_and_is_tried_again(database: Dat
     starts = Starts(die)
     async with crew(database, starts, kind=KIND, on_dead=fail_once) as team:
         await team.add(1, KIND)
-        await until(lambda: tries == 1)
-        [row] = await rows(database)
-        assert row["status"] == "running"
-        await end_leases(database)
+        [row] = await until(lambda: put_back(database))
+        assert "the hook has a bug" in row["error"]["message"]
+        await database.execute("UPDATE jobs SET run_at = now()")
         team.queue.wake()
         await until(team.queue.dead_letters.page)
     assert await database.fetchval("SELECT count(*) FROM activity") == 1
+
+
+async def put_back(db: Database) -> list[dict[str, Any]]:
+    return [row for row in await rows(db) if row["status"] == "delayed"]
 
 
 async def test_throughput_counts_every_verdict(database: Database) -> None:

@@ -27,9 +27,8 @@ from safelight.infra.queue.jobs import (
     Slots,
     Verdict,
     by_name,
-    outcome,
-    outcome_of,
 )
+from safelight.infra.queue.outcomes import outcome, outcome_of
 
 KIND = a_kind(retry=Backoff(attempts=3, first=1.0, cap=8.0))
 ERROR = Failure("X", "y")

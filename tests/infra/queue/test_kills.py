@@ -31,7 +31,7 @@ from safelight.testing.waiting import until
 T = TypeVar("T")
 KIND = a_kind(retry=Backoff(attempts=9, first=0.02, cap=0.05))
 HOURLY = JobKind("test.hourly", payload=Nothing)
-DONE, RETRIED, DEAD, DISCARDED, PUT_OFF, MOVED, CANCELLED, SLOW = range(1, 9)
+DONE, RETRIED, DEAD, DISCARDED, PUT_OFF, MOVED, CANCELLED, SLOW, SUSPECTED, ORPHANED = range(1, 11)
 
 
 class Day:
@@ -88,6 +88,7 @@ async def at_work(day: Day) -> AsyncIterator[Crew]:
 
         async def hire() -> Crew:
             options: dict[str, Any] = {"others": others, "schedules": schedules, "lease": 0.6}
+            options |= {"grace": 0, "quiet": 0}
             return await stack.enter_async_context(crew(day.db, day.handle, kind=KIND, **options))
 
         team = await insisting(hire)
@@ -104,6 +105,19 @@ async def letters(team: Crew, count: int) -> list[int]:
     return found
 
 
+async def leave_behind(db: Database) -> None:
+    """What workers that died a while ago have left."""
+    await db.execute(
+        "UPDATE jobs SET deaths = 2, run_at = now() WHERE key = $1::text", str(SUSPECTED)
+    )
+    await db.execute("INSERT INTO job_workers (owner) VALUES ('ghost')")
+    await db.execute(
+        "UPDATE jobs SET status = 'running', owner = 'ghost', attempts = 1, claim = 1, "
+        "lease = '1 hour', lease_until = now() + interval '1 hour' WHERE key = $1::text",
+        str(ORPHANED),
+    )
+
+
 @pytest.mark.parametrize("point", points_of("queue."))
 async def test_a_failure_at_any_statement_loses_no_job(database: Database, point: str) -> None:
     armed = failpoints.arm(point, "raise@1")
@@ -116,8 +130,9 @@ async def test_a_failure_at_any_statement_loses_no_job(database: Database, point
 
         for number in (DONE, RETRIED, DEAD, DISCARDED, PUT_OFF, SLOW):
             await add(number)
-        for number in (MOVED, CANCELLED):
+        for number in (MOVED, CANCELLED, SUSPECTED, ORPHANED):
             await add(number, run_in=3600)
+        await leave_behind(database)
         queue, letter = team.queue, team.queue.dead_letters
         await insisting(lambda: queue.reschedule(database, KIND, str(MOVED), run_in=0))
         await insisting(lambda: queue.cancel(database, KIND, str(CANCELLED)))
@@ -132,6 +147,6 @@ async def test_a_failure_at_any_statement_loses_no_job(database: Database, point
                 await insisting(lambda job_id=job_id: letter.discard(job_id))  # type: ignore[misc]
         await until(lambda: nothing_left(database))
     assert armed.passes > 0, "the day never came by"
-    assert day.done == {DONE, RETRIED, DEAD, PUT_OFF, MOVED, SLOW}
+    assert day.done == {DONE, RETRIED, DEAD, PUT_OFF, MOVED, SLOW, SUSPECTED, ORPHANED}
     assert CANCELLED not in day.seen
     assert await rows(database) == []

@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from infra.queue.crew import (
+    NEVER,
     WORK,
     Number,
     Starts,
@@ -25,8 +26,8 @@ from infra.queue.crew import (
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Done, Failure, Job, JobId, Opening, PutBack, Verdict
-from safelight.infra.queue.worker import Ledger
+from safelight.infra.queue.jobs import Done, Failure, Job, Opening, PutBack, Verdict
+from safelight.infra.queue.ledger import Ledger
 from safelight.testing.waiting import until
 
 LEASE = 1.0
@@ -101,7 +102,7 @@ async def test_a_blocked_loop_loses_its_job_and_says_so(database: Database) -> N
         finally:
             over.set()
             await asyncio.to_thread(thread.join)
-    assert [job.attempt for _, _, job in taken_over.seen] == [2]
+    assert [job.deaths for _, _, job in taken_over.seen] == [1]
     shouts = [line["at"] for line in logs if line["event"] == "loop.blocked"]
     assert any("time.sleep(LEASE * 3)" in where for where in shouts)
 
@@ -128,17 +129,7 @@ async def claim(db: Database, owner: str) -> list[Job[Number]]:
     found = await queue_repo.claim(
         db, [Opening("test.work", 10, "")], "here", owner, timedelta(seconds=10)
     )
-    return [
-        Job(
-            JobId(row["id"]),
-            kind,
-            row["organization"],
-            row["payload"],
-            row["claim"],
-            row["attempts"],
-        )
-        for row in found
-    ]
+    return [Job.load(kind, row) for row in found]
 
 
 async def test_a_zombie_changes_nothing(database: Database, zombie: Job[Number]) -> None:
@@ -192,7 +183,7 @@ async def test_a_job_put_off_and_claimed_again_at_once_keeps_its_new_lease(
     lease = timedelta(seconds=1)
     for _ in range(2):
         [row] = await queue_repo.claim(database, [("test.work", 1, "")], "here", "me", lease)
-        job = Job(JobId(row["id"]), WORK, "acme", row["payload"], row["claim"], row["attempts"])
+        job = Job.load(WORK, row)
         ledger.hold(job)
         if job.claim == 1:
             first = job
@@ -202,3 +193,66 @@ async def test_a_job_put_off_and_claimed_again_at_once_keeps_its_new_lease(
     await ledger.renew()
     late = "SELECT lease_until > now() + interval '1 minute' FROM jobs"
     assert await database.fetchval(late)
+
+
+async def test_a_lost_lease_under_a_slow_handler_ends_well(database: Database) -> None:
+    """The job comes back to the process that still runs it: it is not run beside itself, and its new
+    lease does not end with the old handler."""
+    running = most = 0
+
+    async def slow(job: Job[Number]) -> Verdict:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        try:
+            if job.claim == 1:
+                await asyncio.Event().wait()
+        finally:
+            running -= 1
+        return Done()
+
+    starts = Starts(slow)
+    async with crew(database, starts) as team:
+        await team.add(1)
+        await until(lambda: starts.seen)
+        await end_leases(database)
+        await queue_repo.tend(database, ["test.work"], "here", [])  # somebody else looks
+        team.queue.wake(WORK)
+        await until(lambda: nothing_left(database))
+    assert most == 1
+    assert [job.deaths for _, _, job in starts.seen] == [0, 1]
+
+
+async def test_a_worker_never_takes_its_own_leases_for_expired(database: Database) -> None:
+    """A suspended machine, or a clock that jumped: it has them in hand, whatever the time."""
+    over = asyncio.Event()
+
+    async def until_told(_: Job[Number]) -> Verdict:
+        await over.wait()
+        return Done()
+
+    starts = Starts(until_told)
+    tend = failpoints.observe("queue.tend")
+    async with crew(database, starts, poll=NEVER) as team:
+        await team.add(1)
+        await until(lambda: starts.seen)
+        for _ in range(3):
+            await end_leases(database)
+            looks = tend.passes
+            team.queue.wake()
+            await tend.passed(looks + 1)
+        over.set()
+        await until(lambda: nothing_left(database))
+    assert [job.claim for _, _, job in starts.seen] == [1]
+
+
+async def test_after_trouble_others_have_time_to_renew(database: Database) -> None:
+    """The database was away for longer than a lease, for everybody."""
+    await add_many(database, 1)
+    await claim(database, "somebody-else")
+    await end_leases(database)
+    starts, tend = Starts(), failpoints.arm("queue.tend", "raise@1")
+    async with crew(database, starts, grace=3600, poll=0.05):
+        await tend.passed(6)
+        assert starts.seen == []
+        await database.execute("DELETE FROM jobs")

@@ -14,9 +14,11 @@ from infra.queue.machine import QueueMachine, connect
 FUNCTIONS = {
     "job_enqueue": "job_enqueue(text,text,jsonb,text,text,integer,timestamptz,text,interval)",
     "job_finish": "job_finish(bigint,integer)",
-    "job_put_back": "job_put_back(bigint[],integer[],float8[],text[],text[])",
-    "job_claim": "job_claim(text[],integer[],text[],text,text,interval)",
-    "job_tend": "job_tend(text[],text,text[])",
+    "job_return": "job_return(bigint[],integer[],float8[],text[],text[],boolean[])",
+    "job_take": "job_take(text[],integer[],text[],text,text,interval)",
+    "job_take_suspect": "job_take_suspect(text[],text,text,interval)",
+    "job_orphan": "job_orphan(bigint[],text)",
+    "job_attend": "job_attend(text[],text,text[],text,bigint[],boolean)",
 }
 QUICK = settings(
     max_examples=60,
@@ -50,16 +52,24 @@ def test_nothing_is_lost_doubled_or_waiting_for_ever(machine: type[QueueMachine]
 GUARDS = {
     "fence": ("job_finish", "AND claim = p_claim", ""),
     "fence on expired leases": ("job_finish", "AND lease_until IS NOT NULL", ""),
-    "fence of retries": ("job_put_back", "AND claim = p_claims[i]", ""),
-    "new claim": ("job_claim", "claim = jobs.claim + 1", "claim = jobs.claim"),
-    "attempt at claim": ("job_claim", "attempts = jobs.attempts + 1", "attempts = jobs.attempts"),
+    "fence of retries": ("job_return", "AND claim = p_claims[i]", ""),
+    "refund of waits": ("job_return", "(failed = 0 OR p_away[i])", "(failed = 0)"),
+    "new claim": ("job_take", "claim = jobs.claim + 1", "claim = jobs.claim"),
+    "new claim of a suspect": ("job_take_suspect", "claim = jobs.claim + 1", "claim = jobs.claim"),
+    "attempt at claim": ("job_take", "attempts = jobs.attempts + 1", "attempts = jobs.attempts"),
+    "death counted": (
+        "job_orphan",
+        "deaths = deaths + (owner <> p_owner)",
+        "deaths = deaths + (false)",
+    ),
+    "suspects apart": ("job_attend", "run_at <= now() AND deaths < 2", "run_at <= now()"),
     "dedupe skip": (
         "job_enqueue",
         "ON CONFLICT (kind, key) WHERE key IS NOT NULL AND status <> 'dead' DO NOTHING",
         "",
     ),
-    "takeover": ("job_tend", "status = 'running' AND", "false AND"),
-    "alarms": ("job_tend", "status = 'delayed' AND", "false AND"),
+    "takeover": ("job_attend", "status = 'running' AND lease_until", "false AND lease_until"),
+    "alarms": ("job_attend", "status = 'delayed' AND run_at", "false AND run_at"),
 }
 STATEMENT_GUARDS = {"AND claim = $2": "AND $2::integer IS NOT NULL"}  # burying
 

@@ -24,7 +24,7 @@ from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.infra.queue.jobs import Backoff, Done, Job, Verdict
 from safelight.testing.waiting import until
 
-THE_WORKERS = r"query ~ '^SELECT \* FROM job_(claim|tend)'"  # its last statements
+THE_WORKERS = r"query ~ '^SELECT \* FROM job_(take|attend)'"  # its last statements
 TOUGH = a_kind(limit=16, retry=Backoff(attempts=20, first=0.05, cap=0.2))
 
 

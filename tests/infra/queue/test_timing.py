@@ -20,7 +20,17 @@ from infra.queue.crew import (
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Opening, Retry, Verdict
+from safelight.infra.queue.jobs import (
+    Dead,
+    Done,
+    Failure,
+    Job,
+    JobId,
+    Opening,
+    Retry,
+    Tended,
+    Verdict,
+)
 from safelight.testing.waiting import until
 
 
@@ -120,8 +130,8 @@ async def test_an_alarm_set_while_the_worker_looks_is_not_overlooked(
     look = queue_repo.tend
     starts = Starts()
 
-    async def look_and_miss(*values: Any) -> tuple[list[str], float | None]:
-        answer = await look(*values)
+    async def look_and_miss(*values: Any, **options: Any) -> Tended:
+        answer = await look(*values, **options)
         if not alarms:
             alarms.append(await team.add(1, run_in=0.2))
         return answer

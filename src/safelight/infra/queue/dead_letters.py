@@ -66,7 +66,7 @@ class DeadLetters:
         async with self._units.open(job.organization) as unit:
             if not await repo.bury(unit.connection, job, failure):
                 return False
-            facts = {"attempt": job.attempt, "error": failure.to_json()}
+            facts = {"attempt": job.starts, "error": failure.to_json()}
             unit.tell(self._line("job_dead", job.id, job.kind.name, job.raw, facts))
             if handler.on_dead:
                 await handler.on_dead(unit, job, failure)

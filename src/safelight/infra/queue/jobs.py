@@ -8,11 +8,11 @@ A feature declares its kinds and writes handlers for them:
 
 A payload is a frozen dataclass of ids. A handler may run twice, late, or beside itself: it reads
 its row, decides, and writes back with a guard. It ends with `Done`, `Retry` or `Dead`; raising is a
-retry by the kind's backoff. A handler whose unit of work ended the job (`unit.ends`, or
+retry by the kind's backoff, or, where the surroundings are away (infra/away.py), a wait that costs
+nothing. A handler whose unit of work ended the job (`unit.ends`, or
 `job_finish` inside its own statement) returns `Done(already=True)`, or `job.ended(answer)`.
 """
 
-import asyncio
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -29,8 +29,8 @@ TOPIC = "jobs"  # likewise; the detail is the kind that has work
 TIMETABLE = ""  # announced instead of a kind: something was put off, or moved
 MINUTE, HOUR, DAY = 60, 3600, 86400
 _LONGEST_MESSAGE = 2000
-_LONGEST_WAIT = 365.0 * DAY
-_PAUSE_AFTER_STRAY_CANCEL = 1.0
+SUSPECT = 2  # deaths from which on a job runs alone, as sql/queue.sql has it
+DEATHS = 5  # the budget
 
 
 class LeaseLost(SafelightError):
@@ -94,9 +94,7 @@ class Failure:
         return {"code": self.code, "message": self.message}
 
 
-WORKER_DIED = Failure(
-    "WORKER_DIED", "Its worker stopped before the job ended, and no attempts are left."
-)
+WORKER_DIED = Failure("WORKER_DIED", "Its worker was lost while it ran, again and again.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +106,12 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Not now. Without `after` (seconds) the kind's backoff says when."""
+    """Not now. Without `after` (seconds) the kind's backoff says when. `away`: it is not the job
+    that failed, and it has its attempt back; an error that says so itself need not be marked."""
 
     error: Failure | BaseException
     after: float | None = None
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +126,12 @@ Verdict = Done | Retry | Dead
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """Back to the queue after some seconds. Without a failure the attempt is refunded."""
+    """Back to the queue after some seconds. The attempt is refunded where there was no failure, or
+    it was not the job's (`away`)."""
 
     after: float
     failure: Failure | None
+    away: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +144,14 @@ JobOutcome = Done | PutBack | Dead | Lost
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How often to try, and the waits in between: growing from `first` to `cap`."""
+    """How often to try, and the waits in between: growing from `first` to `cap`, or to `away` (and
+    without end) while something the job needs is not there."""
 
     attempts: int = 5
     first: float = 1.0
     cap: float = 300.0
     factor: float = 2.0
+    away: float = 60.0
 
     def longest(self, attempt: int) -> float:
         return min(self.cap, self.first * self.factor ** min(attempt - 1, 60))
@@ -155,6 +159,10 @@ class Backoff:
     def wait(self, attempt: int, jitter: float) -> float:
         """Between half of the longest and all of it, so that what failed together parts."""
         return self.longest(attempt) * (0.5 + jitter / 2)
+
+    def wait_for_others(self, waits: int, jitter: float) -> float:
+        longest = min(self.away, self.first * self.factor ** min(waits, 60))
+        return longest * (0.5 + jitter / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +206,24 @@ class Job(Generic[P]):
     raw: Mapping[str, Any]
     claim: int
     attempt: int
+    deaths: int = 0
+    waits: int = 0
+    error: Mapping[str, str] | None = None  # of the last attempt that ended in words
+
+    @classmethod
+    def load(cls, kind: JobKind[P], row: Any) -> "Job[P]":
+        """Of a row that was claimed, by the names of its columns."""
+        return cls(
+            JobId(row["id"]),
+            kind,
+            row["organization"],
+            row["payload"],
+            row["claim"],
+            row["attempts"],
+            row["deaths"],
+            row["waits"],
+            row["error"],
+        )
 
     @property
     def payload(self) -> P:
@@ -208,9 +234,31 @@ class Job(Generic[P]):
         return self.attempt >= self.kind.retry.attempts
 
     @property
+    def suspect(self) -> bool:
+        """Of killing its workers. It runs when no other suspect does, so that of those who were
+        there at two deaths only the guilty one is there at the next."""
+        return self.deaths >= SUSPECT
+
+    @property
     def exhausted(self) -> bool:
-        """Taken over from a worker that died on its last attempt."""
-        return self.attempt > self.kind.retry.attempts
+        """Not to be run again: too many workers died of it, or its end could not be written."""
+        return self.attempt > self.kind.retry.attempts or self.deaths >= DEATHS
+
+    @property
+    def starts(self) -> int:
+        """That are counted against it, for people to read."""
+        spent = self.attempt - 1 if self.exhausted else self.attempt
+        return min(spent, self.kind.retry.attempts) + self.deaths
+
+    @property
+    def last_words(self) -> Failure:
+        """Why, for one that is exhausted."""
+        if self.error is None or self.error["code"] == WORKER_DIED.code:
+            return WORKER_DIED
+        if self.deaths < DEATHS:
+            return Failure(**self.error)
+        said = f"{WORKER_DIED.message} Before that: {self.error['code']}: {self.error['message']}"
+        return Failure(WORKER_DIED.code, said)
 
     def ended(self, mine: bool | None) -> Done:
         """For what `job_finish` answered inside the handler's own statement."""
@@ -245,6 +293,16 @@ class KindStatus:
     oldest_seconds: float | None = None
 
 
+class Tended(NamedTuple):
+    """Kinds with ready work; seconds until something is due, and until a suspect is; workers that
+    hold jobs and are gone."""
+
+    ready: list[str]
+    wait: float | None
+    suspect: float | None
+    absent: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class HourCount:
     hour: int
@@ -273,36 +331,6 @@ def by_name(kinds: Iterable[JobKind[Any]]) -> dict[str, JobKind[Any]]:
             raise ConfigurationError(f"Two job kinds are called {kind.name}. Rename one of them.")
         found[kind.name] = kind
     return found
-
-
-def outcome(job: Job[Any], verdict: object) -> JobOutcome:
-    """What becomes of the job. A retry beyond the budget is a death."""
-    if isinstance(verdict, Done | Dead):
-        return verdict
-    if not isinstance(verdict, Retry):
-        verdict = Retry(TypeError(f"The handler returned {verdict!r} instead of a verdict."))
-    if job.last_attempt:
-        return Dead(verdict.error)
-    wait = verdict.after
-    if wait is None:
-        wait = job.kind.retry.wait(job.attempt, _jitter(job.id, job.attempt))
-    return PutBack(min(wait, _LONGEST_WAIT) if wait > 0 else 0.0, Failure.of(verdict.error))
-
-
-def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -> JobOutcome:
-    """A cancelled job goes back unharmed, at once when the worker stops; otherwise after a pause,
-    so that a handler which cancels itself does not spin."""
-    if ran.cancelled():
-        return PutBack(0.0 if stopping else _PAUSE_AFTER_STRAY_CANCEL, None)
-    error = ran.exception()
-    if error is None:
-        return outcome(job, ran.result())
-    return Lost() if isinstance(error, LeaseLost) else outcome(job, Retry(error))
-
-
-def _jitter(job_id: int, attempt: int) -> float:
-    """Spread evenly over 0…1 by job and attempt; needs no randomness (Knuth's multiplier)."""
-    return ((job_id * 31 + attempt) * 2_654_435_761 % 2**32) / 2**32
 
 
 def _problem_with(payload: type) -> str | None:
@@ -340,6 +368,9 @@ class Slots:
 
     def release(self, kind: str) -> None:
         self._free[kind] += 1
+
+    def free(self) -> list[str]:
+        return [kind for kind, free in self._free.items() if free > 0]
 
     def openings(self) -> list[Opening]:
         """What to ask for now. These kinds count as served: a wake-up from here on is a new one."""

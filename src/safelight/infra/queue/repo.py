@@ -17,6 +17,7 @@ from safelight.infra.queue.jobs import (
     KindStatus,
     PutBack,
     Schedule,
+    Tended,
 )
 
 P = TypeVar("P")
@@ -27,6 +28,7 @@ id, kind, organization, payload, error, attempts,
 (extract(epoch FROM died_at) * 1000)::bigint AS died_at,
 (extract(epoch FROM died_at) * 1000000)::bigint AS died_us
 """
+_ENROL_SECONDS = 15.0  # an earlier session of the same worker may not be known to be dead yet
 
 
 @write
@@ -63,16 +65,61 @@ async def claim(
     """Each opening: a kind, how many of it, and the organization that was served last."""
     kinds, slots, after = zip(*openings, strict=True)
     return await db.fetch(
-        "SELECT * FROM job_claim($1, $2, $3, $4, $5, $6)", kinds, slots, after, node, owner, lease
+        "SELECT * FROM job_take($1, $2, $3, $4, $5, $6)", kinds, slots, after, node, owner, lease
+    )
+
+
+@write
+async def claim_suspect(
+    db: Db, kinds: Sequence[str], node: str, owner: str, lease: timedelta
+) -> list[asyncpg.Record]:
+    """At most one."""
+    return await db.fetch(
+        "SELECT * FROM job_take_suspect($1, $2, $3, $4)", kinds, node, owner, lease
     )
 
 
 @write
 async def tend(
-    db: Db, kinds: Sequence[str], node: str, schedules: Sequence[str]
-) -> tuple[list[str], float | None]:
-    row = await db.fetchrow("SELECT * FROM job_tend($1, $2, $3)", kinds, node, schedules)
-    return (row["ready"], row["wait"]) if row else ([], None)
+    db: Db,
+    kinds: Sequence[str],
+    node: str,
+    schedules: Sequence[str],
+    *,
+    owner: str = "",
+    held: Sequence[int] = (),
+    patient: bool = False,
+) -> Tended:
+    """`held` of `owner` are not looked at. `patient`: nobody loses a lease this time."""
+    row = await db.fetchrow(
+        "SELECT * FROM job_attend($1, $2, $3, $4, $5, $6)",
+        kinds,
+        node,
+        schedules,
+        owner,
+        held,
+        patient,
+    )
+    assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
+    return Tended(*row)
+
+
+@write
+async def enrol(db: Connection, owner: str) -> None:
+    """From now on, and until this session ends, others see that the worker is there."""
+    await db.execute("SELECT job_enrol($1)", owner, timeout=_ENROL_SECONDS)
+
+
+@write
+async def resign(db: Db, owner: str) -> None:
+    """Nobody looks for the worker any more."""
+    await db.execute("DELETE FROM job_workers WHERE owner = $1", owner)
+
+
+@write
+async def take_over(db: Db, owners: Sequence[str]) -> None:
+    """The jobs of workers that are gone."""
+    await db.execute("SELECT job_take_over($1)", owners)
 
 
 @write
@@ -114,12 +161,13 @@ async def hold(db: Connection, job: Job[Any]) -> bool:
 async def put_back(db: Db, jobs: Sequence[tuple[Job[Any], PutBack]]) -> set[int]:
     """Queues jobs again; returns those that were still ours."""
     rows = await db.fetch(
-        "SELECT job_put_back($1, $2, $3, $4, $5) AS id",
+        "SELECT job_return($1, $2, $3, $4, $5, $6) AS id",
         [job.id for job, _ in jobs],
         [job.claim for job, _ in jobs],
         [again.after for _, again in jobs],
         [again.failure and again.failure.code for _, again in jobs],
         [again.failure and again.failure.message for _, again in jobs],
+        [again.away for _, again in jobs],
     )
     return {row["id"] for row in rows}
 
@@ -129,7 +177,8 @@ async def give_back(db: Db, owner: str) -> int:
     """Whatever this worker still holds, also what a lost answer kept it from knowing about."""
     rows = await db.fetch(
         """
-        UPDATE jobs SET status = 'queued', attempts = attempts - 1, owner = NULL, lease_until = NULL
+        UPDATE jobs SET status = CASE WHEN deaths >= 2 THEN 'delayed' ELSE 'queued' END,
+                        attempts = attempts - 1, owner = NULL, lease_until = NULL
         WHERE status = 'running' AND owner = $1 RETURNING id
         """,
         owner,
@@ -141,13 +190,13 @@ async def give_back(db: Db, owner: str) -> int:
 async def bury(db: Connection, job: Job[Any], failure: Failure) -> bool:
     buried = await db.fetchval(
         """
-        UPDATE jobs SET status = 'dead', died_at = now(), attempts = $3, owner = NULL,
-                        lease_until = NULL, error = $4
+        UPDATE jobs SET status = 'dead', died_at = now(), attempts = $3, deaths = 0, waits = 0,
+                        owner = NULL, lease_until = NULL, error = $4
         WHERE id = $1 AND claim = $2 AND lease_until IS NOT NULL RETURNING true
         """,
         job.id,
         job.claim,
-        min(job.attempt, job.kind.retry.attempts),
+        job.starts,
         failure.to_json(),
     )
     return bool(buried)

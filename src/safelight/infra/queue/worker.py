@@ -6,7 +6,12 @@ wrong there is logged and tried again.
 Guarantees
 - Leases are renewed only for jobs in this worker's hands. A lost answer therefore heals by expiry:
   nothing sticks under a live worker.
-- After a time without the database it renews before it looks for expired leases.
+- What it has in hand it never takes for expired itself, whatever became of the clocks; and after
+  trouble with the database it gives the others time to renew before it looks at their leases.
+- Jobs of a worker that was killed are taken over without waiting for their leases to end.
+- A job whose older handler still runs here is not started beside it.
+- Of the jobs that were there when workers died (suspects) it runs one at a time, and none in its
+  own first seconds: a process that dies at its start is to blame itself.
 - Stopping drains within a limit, then gives back what is left, attempt refunded; cancelling gives
   back at once. What could not even be given back is taken over when its lease ends.
 
@@ -17,25 +22,21 @@ Gaps
 
 import asyncio
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import defaultdict, deque
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, assert_never
+from typing import Any
 
 import structlog
 
-from safelight.infra.db import AWAY, Database
+from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.infra.queue import repo
 from safelight.infra.queue.handlers import Handler, matched
 from safelight.infra.queue.jobs import (
     TIMETABLE,
     TOPIC,
-    WORKER_DIED,
     Dead,
-    Done,
-    Failure,
     Job,
     JobId,
     JobOutcome,
@@ -45,8 +46,10 @@ from safelight.infra.queue.jobs import (
     Schedule,
     Slots,
     Verdict,
-    outcome_of,
 )
+from safelight.infra.queue.ledger import Ledger
+from safelight.infra.queue.outcomes import outcome_of
+from safelight.infra.queue.presence import Missing, Presence
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.watchdog import LoopWatchdog
 
@@ -57,6 +60,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LEAVE_SECONDS = _PATIENCE = 5.0
 _CANCEL_SECONDS = 1.0
 _CONNECTIONS = 2  # one for the loop, one for the leases: handlers cannot starve either
+_GRACE_SECONDS = 1.5  # for somebody who has lost a connection to be back
+_QUIET_SECONDS = 5.0
+_PAUSE_BEHIND_OLDER = 1.0
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps
 
 log = structlog.get_logger()
 
@@ -71,17 +78,25 @@ class Worker:
         schedules: Sequence[Schedule] = (),
         *,
         poll: float = _POLL_SECONDS,
+        grace: float = _GRACE_SECONDS,
+        quiet: float = _QUIET_SECONDS,
     ) -> None:
         self._queue = queue
         self._handlers = matched(queue.kinds, handlers)
         self._schedules = schedules
         self._poll = poll
+        self._grace = grace
+        self._quiet = quiet
+        self._missing = Missing(grace)
         self._lease = queue.lease.total_seconds()
         self._slots = Slots({kind.name: kind.limit for kind in queue.kinds.values()})
         self._waiting: dict[str, deque[Job[Any]]] = defaultdict(deque)
-        self._running: set[asyncio.Task[Verdict]] = set()
+        self._running: dict[JobId, asyncio.Task[Verdict]] = {}
         self._news = asyncio.Event()
         self._due = self._counted = self._renewed = self._turned = 0.0
+        self._started = self._patient_until = 0.0
+        self._suspect_at: float | None = None
+        self._overdue = False
         self._stopping = self._leaving = False
         self._watchdog = LoopWatchdog(self._lease / 2)
 
@@ -91,7 +106,9 @@ class Worker:
         self._db = await Database.open(queue.db.url, pool_size=_CONNECTIONS)
         self._ledger = Ledger(self._db, queue, self._handlers)
         self._unsubscribe = queue.bus.subscribe(TOPIC, self._hear, resync=self._look_at_everything)
-        self._renewed = time.monotonic()
+        self._renewed = self._started = _now()
+        self._presence = Presence(self._db, queue.owner, self._lease / 3)
+        await self._presence.start()
         self._watchdog.start()
         self._attending = asyncio.create_task(self._attend())
         self._renewing = asyncio.create_task(self._renew_for_ever())
@@ -104,7 +121,7 @@ class Worker:
             self._end(job, PutBack(0.0, None))
         self._waiting.clear()
         if self._running:
-            await asyncio.wait(self._running, timeout=limit)
+            await asyncio.wait(self._running.values(), timeout=limit)
         self._leaving = True
         self._news.set()
         await asyncio.wait([self._attending], timeout=_LEAVE_SECONDS)
@@ -113,7 +130,7 @@ class Worker:
 
     @property
     def healthy(self) -> bool:
-        return not self._stopping and time.monotonic() - self._turned < self._poll + _PATIENCE
+        return not self._stopping and _now() - self._turned < self._poll + _PATIENCE
 
     # The loop
 
@@ -123,12 +140,13 @@ class Worker:
             while not self._leaving:
                 try:
                     await self._turn()
-                    self._turned, pause = time.monotonic(), 0.0
+                    self._turned, pause = _now(), 0.0
                 except Exception as error:  # noqa: BLE001 - nothing may end this loop quietly
                     pause = min(max(pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
                     log.warning("queue.trouble", error=repr(error), again_in=pause)
                     await asyncio.sleep(pause)
-                    self._due = 0.0
+                    self._due, self._patient_until = 0.0, _now() + self._grace
+                    self._missing.forget()
                 else:
                     await self._rest()
         finally:
@@ -136,14 +154,16 @@ class Worker:
 
     async def _turn(self) -> None:
         await self._ledger.write_outcomes()
-        if time.monotonic() >= self._due:
+        if _now() >= self._due:
             await self._tend()
         if not self._stopping and (openings := self._slots.openings()):
             await self._claim(openings)
+        if not self._stopping and self._suspect_at is not None and _now() >= self._suspect_at:
+            await self._claim_suspect()
 
     async def _rest(self) -> None:
         if not self._news.is_set():
-            wait = max(self._due - time.monotonic(), 0.0)
+            wait = max(self._due - _now(), 0.0)
             alarm = asyncio.get_running_loop().call_later(wait, self._news.set)
             try:
                 await self._news.wait()
@@ -153,19 +173,45 @@ class Worker:
 
     async def _tend(self) -> None:
         """Moves on what is due, and learns which kinds have work and when to look again."""
-        if time.monotonic() - self._renewed > self._lease / 2:
+        if self._overdue or _now() - self._renewed > self._lease / 2:
             await self._renew()
-        names = [schedule.name(self._queue.node) for schedule in self._schedules]
-        kinds = list(self._handlers)
-        self._due = time.monotonic() + self._poll  # news during the statement moves it closer again
-        ready, wait = await repo.tend(self._db, kinds, self._queue.node, names)
-        self._slots.want(ready)
-        if wait is not None:
-            wait = max(wait + _TIMER_SLACK, _SHORTEST_WAIT)
-            self._due = min(self._due, time.monotonic() + wait)
-        if time.monotonic() - self._counted > _POLL_SECONDS:
-            self._counted = time.monotonic()
+        queue, kinds = self._queue, list(self._handlers)
+        names = [schedule.name(queue.node) for schedule in self._schedules]
+        held = [job.id for job in self._ledger.held]
+        patient = _now() < self._patient_until
+        self._due = _now() + self._poll  # news during the statement moves it closer again
+        seen = await repo.tend(
+            self._db, kinds, queue.node, names, owner=queue.owner, held=held, patient=patient
+        )
+        self._slots.want(seen.ready)
+        self._overdue = seen.wait is not None and seen.wait <= 0
+        if seen.wait is not None:
+            self._look_in(max(seen.wait + _TIMER_SLACK, _SHORTEST_WAIT))
+        if patient:
+            self._look_in(self._patient_until - _now())
+        self._look_out_for_suspects(seen.suspect)
+        await self._take_over(seen.absent)
+        if _now() - self._counted > _POLL_SECONDS:
+            self._counted = _now()
             await self._ledger.count()
+
+    def _look_in(self, seconds: float) -> None:
+        self._due = min(self._due, _now() + seconds)
+
+    def _look_out_for_suspects(self, wait: float | None) -> None:
+        self._suspect_at = None
+        if wait is not None and not any(job.suspect for job in self._ledger.held):
+            self._suspect_at = max(_now() + wait, self._started + self._quiet)
+            self._look_in(self._suspect_at - _now())
+
+    async def _take_over(self, absent: Sequence[str]) -> None:
+        if gone := self._missing.gone(absent, _now()):
+            log.warning("queue.taken_over", owners=gone)
+            await repo.take_over(self._db, gone)
+            self._due = 0.0
+            self._news.set()
+        elif (wait := self._missing.wait(_now())) is not None:
+            self._look_in(wait)
 
     async def _claim(self, openings: list[Opening]) -> None:
         queue = self._queue
@@ -175,11 +221,21 @@ class Worker:
             self._slots.want(opening.kind for opening in openings)
             raise
         got: dict[str, list[str]] = {}
-        for job_id, kind, organization, payload, claim, attempt in rows:
-            got.setdefault(kind, []).append(organization)
-            known = self._handlers[kind].kind
-            self._admit(Job(JobId(job_id), known, organization, payload, claim, attempt))
+        for row in rows:
+            got.setdefault(row["kind"], []).append(row["organization"])
+        self._admit_all(rows)
         self._slots.claimed(openings, got)
+
+    async def _claim_suspect(self) -> None:
+        queue, self._suspect_at = self._queue, None
+        free = self._slots.free()
+        self._admit_all(
+            await repo.claim_suspect(self._db, free, queue.node, queue.owner, queue.lease)
+        )
+
+    def _admit_all(self, rows: Iterable[Any]) -> None:
+        for row in rows:
+            self._admit(Job.load(self._handlers[row["kind"]].kind, row))
 
     async def _renew_for_ever(self) -> None:
         while True:
@@ -191,7 +247,7 @@ class Worker:
 
     async def _renew(self) -> None:
         await self._ledger.renew()
-        self._renewed = time.monotonic()
+        self._renewed = _now()
 
     async def _leave(self) -> None:
         """Gives back everything. Cut short, the leases end by themselves."""
@@ -206,19 +262,21 @@ class Worker:
                 await repo.give_back(self._db, self._queue.owner)
                 self._queue.bus.announce(TOPIC, TIMETABLE)
                 await self._ledger.count()
+                await self._presence.stop()
                 await self._db.close()
         except Exception as error:  # noqa: BLE001 - there is nobody left to tell
             log.warning("queue.left_in_a_hurry", error=repr(error))
         finally:
             self._queue.employ(None)
+            self._presence.abandon()
             self._db.terminate()
 
     async def _cancel_running(self) -> None:
         """A handler that ignores it is disowned: what it still does, the fence refuses."""
-        for task in self._running:
+        for task in self._running.values():
             task.cancel()
         if self._running:
-            await asyncio.wait(self._running, timeout=_CANCEL_SECONDS)
+            await asyncio.wait(self._running.values(), timeout=_CANCEL_SECONDS)
 
     # Jobs
 
@@ -235,24 +293,36 @@ class Worker:
     def _admit(self, job: Job[Any]) -> None:
         """Takes in a job that is leased to us; it runs as soon as its kind has a slot."""
         self._ledger.hold(job)
+        if job.claim > 1:
+            self._forget_older(job)
         if self._stopping:
             self._end(job, PutBack(0.0, None))
         elif job.exhausted:
-            self._end(job, Dead(WORKER_DIED))
+            self._end(job, Dead(job.last_words))
+        elif job.id in self._running:
+            self._running[job.id].cancel()  # in vain, as its end will be refused
+            self._end(job, PutBack(_PAUSE_BEHIND_OLDER, None))
         elif self._slots.take(job.kind.name):
             self._run(job)
         else:
             self._waiting[job.kind.name].append(job)
 
+    def _forget_older(self, job: Job[Any]) -> None:
+        """An earlier claim of it that was lost while it waited for its slot."""
+        waiting = self._waiting[job.kind.name]
+        for older in [each for each in waiting if each.id == job.id]:
+            waiting.remove(older)
+            self._end(older, Lost())
+
     def _run(self, job: Job[Any]) -> None:
         task = asyncio.create_task(_handle(self._handlers[job.kind.name], job))
-        self._running.add(task)
+        self._running[job.id] = task
         # In a callback, not in the task: a task cancelled before its first step runs no line of it.
         task.add_done_callback(partial(self._ran, job))
 
     def _ran(self, job: Job[Any], task: "asyncio.Task[Verdict]") -> None:
         kind = job.kind.name
-        self._running.discard(task)
+        del self._running[job.id]
         self._end(job, outcome_of(job, task, stopping=self._stopping))
         if (waiting := self._waiting.get(kind)) and not self._stopping:
             self._run(waiting.popleft())
@@ -262,10 +332,12 @@ class Worker:
             self._news.set()
 
     def _end(self, job: Job[Any], outcome: JobOutcome) -> None:
+        if job.suspect:
+            self._hear(TIMETABLE)  # the next one can have its turn
         if not self._ledger.add(job, outcome):
             return
         if isinstance(outcome, PutBack) and outcome.after > 0:
-            self._due = min(self._due, time.monotonic() + outcome.after)
+            self._look_in(outcome.after)
         elif isinstance(outcome, PutBack):
             self._slots.want([job.kind.name])
         self._news.set()
@@ -277,124 +349,5 @@ async def _handle(handler: Handler[Any], job: Job[Any]) -> Verdict:
     return await handler.handle(job)
 
 
-class Ledger:
-    """What a worker owes the database. An outcome stays until it was taken or refused."""
-
-    def __init__(self, db: Database, queue: Queue, handlers: Mapping[str, Handler[Any]]) -> None:
-        self._db = db
-        self._queue = queue
-        self._handlers = handlers
-        self._held: dict[JobId, Job[Any]] = {}
-        self._done: list[Job[Any]] = []
-        self._again: list[tuple[Job[Any], PutBack]] = []
-        self._dead: list[tuple[Job[Any], Failure]] = []
-        self._counts: Counter[str] = Counter()
-
-    def hold(self, job: Job[Any]) -> None:
-        """From now on its lease is renewed, until its end is written."""
-        self._held[job.id] = job
-
-    def add(self, job: Job[Any], outcome: JobOutcome) -> bool:
-        """Takes an outcome in; whether there is something to write."""
-        match outcome:
-            case PutBack():
-                self._again.append((job, outcome))
-            case Dead():
-                self._dead.append((job, Failure.of(outcome.error)))
-            case Done(already=False):
-                self._done.append(job)
-            case Done():
-                self._accepted(job, "processed")
-                return False
-            case Lost():
-                self._refused(job)
-                return False
-            case _:
-                assert_never(outcome)
-        return True
-
-    async def write_outcomes(self) -> None:
-        """Writes every outcome that is here. Raises if the database is away; then call again."""
-        while self._done:
-            finished = list(self._done)
-            with self._letting_go(finished):
-                accepted = await repo.finish(self._db, finished)
-                for job in finished:
-                    self._written(job, accepted, "processed")
-            del self._done[: len(finished)]
-        while self._again:
-            returned = list(self._again)
-            with self._letting_go([job for job, _ in returned]):
-                accepted = await repo.put_back(self._db, returned)
-                for job, again in returned:
-                    self._put_back(job, again, accepted)
-            del self._again[: len(returned)]
-        while self._dead:
-            job, failure = self._dead[0]
-            with self._letting_go([job]):
-                await self._bury(job, failure)
-            del self._dead[0]
-
-    async def renew(self) -> None:
-        if self._held:
-            await repo.renew(self._db, list(self._held.values()), self._queue.lease)
-
-    async def count(self) -> None:
-        """Writes how many ended how since the last time."""
-        counts, self._counts = self._counts, Counter()
-        if not counts:
-            return
-        try:
-            await repo.count(self._db, counts["processed"], counts["failed"], counts["retried"])
-        except BaseException:
-            self._counts += counts
-            raise
-
-    @contextmanager
-    def _letting_go(self, jobs: list[Job[Any]]) -> Iterator[None]:
-        """An end that cannot be written (a bug of ours, or of a hook) must not hold up the others:
-        the leases end, and whoever takes the jobs over comes back here."""
-        try:
-            yield
-        except AWAY:
-            raise
-        except Exception:
-            log.exception("job.end_unwritten", jobs=[job.id for job in jobs])
-            for job in jobs:
-                self._let_go(job)
-
-    async def _bury(self, job: Job[Any], failure: Failure) -> None:
-        handler = self._handlers[job.kind.name]
-        buried = await self._queue.dead_letters.bury(handler, job, failure)
-        if buried:
-            log.error("job.dead", job=job.id, kind=job.kind.name, **failure.to_json())
-        self._written(job, {job.id} if buried else set(), "failed")
-
-    def _put_back(self, job: Job[Any], again: PutBack, accepted: set[int]) -> None:
-        if again.failure is None:
-            self._let_go(job)
-            return
-        log.warning(
-            "job.retried", job=job.id, kind=job.kind.name, attempt=job.attempt,
-            after=round(again.after, 3), **again.failure.to_json(),
-        )  # fmt: skip
-        self._written(job, accepted, "retried")
-
-    def _written(self, job: Job[Any], accepted: set[int], verdict: str) -> None:
-        if job.id in accepted:
-            self._accepted(job, verdict)
-        else:
-            self._refused(job)
-
-    def _let_go(self, job: Job[Any]) -> None:
-        """One that was put off keeps its id: it may be in our hands again already."""
-        if self._held.get(job.id) == job:
-            del self._held[job.id]
-
-    def _accepted(self, job: Job[Any], verdict: str) -> None:
-        self._let_go(job)
-        self._counts[verdict] += 1
-
-    def _refused(self, job: Job[Any]) -> None:
-        self._let_go(job)
-        log.warning("job.lost", job=job.id, kind=job.kind.name, claim=job.claim)
+def _now() -> float:
+    return time.clock_gettime(_CLOCK)
