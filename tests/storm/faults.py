@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import asyncpg
 import psutil
 
+from safelight.infra import db
 from safelight.testing.waiting import Overdue, until
 from storm.load import Load
 from storm.worlds import NoServer, Program, World
@@ -23,7 +23,7 @@ BESIDE, AGAIN, TAKEN_OVER = (
     "kill -9: all it had leased done after",
 )  # fmt: skip
 LIMITS = {BESIDE: 15.0, AGAIN: 30.0, TAKEN_OVER: 5.0}
-AWAY = (OSError, TimeoutError, NoServer, asyncpg.PostgresError, asyncpg.InterfaceError)
+AWAY = (*db.AWAY, OSError, NoServer)
 
 
 @dataclass

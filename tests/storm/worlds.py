@@ -114,9 +114,18 @@ class World:
 
     async def ask(self, query: str, *arguments: Any) -> list[Any]:
         """An answer of the database; raises when it is away."""
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(self.database_url, timeout=5)
-        return list(await self._connection.fetch(query, *arguments, timeout=30))
+        try:
+            if self._connection is None:
+                self._connection = await asyncpg.connect(self.database_url, timeout=5)
+            return list(await self._connection.fetch(query, *arguments, timeout=30))
+        except BaseException:
+            self.hang_up()
+            raise
+
+    def hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
 
     async def until_ready(self, seconds: float = 90) -> None:
         for server in self.servers:
@@ -212,6 +221,7 @@ async def world(store: Store, root: Path, seed: int, *, worker: bool) -> AsyncIt
         finally:
             for task in watching:
                 task.cancel()
+            made.hang_up()
             await made.halt()
             if made.postgres:
                 made.postgres.stop()
