@@ -49,7 +49,11 @@ class Relay:
         if self._refusing:
             writer.close()
             return
-        up_reader, up_writer = await asyncio.open_unix_connection(self._server_socket)
+        try:
+            up_reader, up_writer = await asyncio.open_unix_connection(self._server_socket)
+        except OSError:  # the server is not there: then neither are we
+            writer.close()
+            return
         line = _Line(writer, up_writer, silent=self._silent)
         self._lines.add(line)
         there = asyncio.create_task(self._there(line, reader, up_writer))

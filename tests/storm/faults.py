@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-import asyncpg
 import psutil
 
+from safelight.infra import db
 from safelight.testing.waiting import Overdue, until
 from storm.load import Load
 from storm.worlds import NoServer, Program, World
@@ -23,7 +23,7 @@ BESIDE, AGAIN, TAKEN_OVER = (
     "kill -9: all it had leased done after",
 )  # fmt: skip
 LIMITS = {BESIDE: 15.0, AGAIN: 30.0, TAKEN_OVER: 5.0}
-AWAY = (OSError, TimeoutError, NoServer, asyncpg.PostgresError, asyncpg.InterfaceError)
+AWAY = (*db.AWAY, OSError, NoServer)
 
 
 @dataclass
@@ -193,20 +193,18 @@ async def silence(storm: Storm) -> None:
 # The machine
 
 
-@fault("full-disk", lambda world: world.volume.mounted)
+@fault("full-disk", lambda world: world.mounted)
 async def full_disk(storm: Storm) -> None:
-    storm.world.volume.fill()
-    try:
-        await storm.lasts(2, 8)
-    finally:
-        storm.world.volume.empty()
+    await asyncio.to_thread(storm.world.disk.fill)
+    await storm.lasts(2, 8)
+    storm.world.disk.free()
 
 
-@fault("power", lambda world: world.volume.mounted and world.store == "local")
+@fault("power", lambda world: world.mounted and world.store == "local")
 async def power(storm: Storm) -> None:
     """Everything at once, and what was not on the disk is not there afterwards."""
     world = storm.world
-    world.volume.cut_the_power()
+    world.volume.cut()
     await world.halt()
     world.volume.restore()
     world.resting = False

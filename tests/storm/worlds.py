@@ -18,13 +18,14 @@ import psutil
 
 from emulators.workers_ai import workers_ai
 from faults.clock import NoCompiler, Shim, WrongClock
+from faults.disk import SmallDisk
+from faults.power import PoweredVolume
 from faults.relay import Relay, relay
 from harness import TOKEN, free_port
 from safelight.infra.postgres import account
 from safelight.infra.postgres.server import EmbeddedPostgres, NoServer, join
 from safelight.testing.waiting import until
 from storm.bucket import EVENTS_TOKEN, StormyBucket, stormy_bucket
-from storm.volume import Volume
 
 Store = Literal["local", "s3", "telling"]
 
@@ -73,7 +74,8 @@ class Program:
 class World:
     store: Store
     root: Path
-    volume: Volume
+    volume: PoweredVolume
+    mounted: bool  # else a plain directory, which is never full and always has its power
     programs: list[Program] = field(default_factory=list)
     postgres: EmbeddedPostgres | None = None  # none: the server's own
     database_clock: WrongClock | None = None
@@ -95,6 +97,10 @@ class World:
         return self.volume.where / "0"
 
     @property
+    def disk(self) -> SmallDisk:
+        return SmallDisk(self.volume.where)
+
+    @property
     def database_url(self) -> str:
         return self.postgres.url if self.postgres else join(self.data_dir)
 
@@ -108,9 +114,18 @@ class World:
 
     async def ask(self, query: str, *arguments: Any) -> list[Any]:
         """An answer of the database; raises when it is away."""
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(self.database_url, timeout=5)
-        return list(await self._connection.fetch(query, *arguments, timeout=30))
+        try:
+            if self._connection is None:
+                self._connection = await asyncpg.connect(self.database_url, timeout=5)
+            return list(await self._connection.fetch(query, *arguments, timeout=30))
+        except BaseException:
+            self.hang_up()
+            raise
+
+    def hang_up(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
 
     async def until_ready(self, seconds: float = 90) -> None:
         for server in self.servers:
@@ -162,7 +177,8 @@ def _lives(process: psutil.Process) -> bool:
 @asynccontextmanager
 async def world(store: Store, root: Path, seed: int, *, worker: bool) -> AsyncIterator[World]:
     """Ready, and watched over. `root` can be entered by PostgreSQL's user."""
-    made = World(store, root, Volume(root / "disk"))
+    volume = PoweredVolume(root)
+    made = World(store, root, volume, _mounted(volume))
     (root / "logs").mkdir()
     shim = _shim(root)
     with workers_ai() as vendor:
@@ -205,11 +221,11 @@ async def world(store: Store, root: Path, seed: int, *, worker: bool) -> AsyncIt
         finally:
             for task in watching:
                 task.cancel()
+            made.hang_up()
             await made.halt()
             if made.postgres:
                 made.postgres.stop()
-            if made.volume.mounted:
-                made.volume.close()
+            _unmount(made)
 
 
 async def _begin(made: World, programs: list[Program], watching: list[asyncio.Task[None]]) -> None:
@@ -219,6 +235,19 @@ async def _begin(made: World, programs: list[Program], watching: list[asyncio.Ta
         program.start()
         await made.until_ready()
     watching.append(asyncio.create_task(made.supervise()))
+
+
+def _mounted(volume: PoweredVolume) -> bool:
+    try:
+        volume.make()
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+def _unmount(made: World) -> None:
+    if made.mounted:
+        subprocess.run(["umount", made.volume.where], check=True)
 
 
 def _shim(root: Path) -> Shim | None:
