@@ -22,6 +22,7 @@ IMAGES = {
     "lost": Standing(under_way=False, has_file=False),
     "beaten": Standing(under_way=False, has_file=True),
     "coming": Standing(under_way=True, has_file=False),
+    "failed": Standing(under_way=False, has_file=False, failed=True),
 }
 PUT = Ticket(1, Action.CREATED, 5)
 DELETE_SINCE, DELETE_BEFORE = Ticket(2, Action.DELETED, 7), Ticket(2, Action.DELETED, 5)
@@ -53,6 +54,9 @@ def info(image: str | None, etag: str = "") -> ObjectInfo | None:
         (None, "beaten", PUT, Erase()),
         ("winner", "beaten", PUT, Restore("winner")),
         ("lost", "beaten", PUT, Tell()),
+        # May be all there is of it
+        (None, "failed", PUT, Agree()),
+        ("winner", "failed", PUT, Restore("winner")),
         # Deleted, and nobody could say so; deleted late; taken
         ("winner", None, DELETE_SINCE, Tell()),
         ("winner", None, DELETE_BEFORE, Restore("winner")),
