@@ -101,7 +101,7 @@ def settle(
     if found.under_way:
         return LeaveAlone()
     if indexed is None:
-        # Bytes of an image that FAILED may be the only ones there are: nobody sees them, or loses them.
+        # What is here of an image that FAILED may be all there is of it: a person decides.
         return Agree() if found.failed else Erase()
     return Tell() if _image(indexed) == _image(held) else _brought_back(indexed, standing)
 

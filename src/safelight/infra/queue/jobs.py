@@ -166,7 +166,7 @@ class Backoff:
         return longest * (0.5 + jitter / 2)
 
     def patient(self, waits: int) -> bool:
-        """Whether so many waits, of which nearly all were the longest, are to be followed by one."""
+        """Whether one more is to follow so many waits, of which nearly all were the longest."""
         return self.patience is None or waits * self.away * 0.75 < self.patience
 
 
