@@ -89,7 +89,7 @@ class IngestSweep:
         try:
             return await self.run(alone=alone)
         finally:
-            while not self._directory.lock_shared():  # another one is starting, and is alone
+            while not self._directory.lock_shared():  # noqa: ASYNC110 - another process has it
                 await asyncio.sleep(_POLL_SECONDS)
 
     async def run(self, *, alone: bool = False) -> int:
