@@ -34,11 +34,15 @@ TESTS = {
     "queue": "tests/infra/queue/test_leases.py tests/infra/queue/test_enqueueing.py "
     "tests/infra/queue/test_fairness.py tests/infra/queue/test_schedules.py "
     "tests/infra/queue/test_dead_letters.py tests/infra/test_units.py "
-    "tests/infra/queue/test_machine.py",
-    "ingest": "tests/ingest/test_statements.py tests/ingest/test_offload.py "
+    "tests/infra/queue/test_suspects.py tests/infra/queue/test_clock.py "
+    "tests/infra/queue/test_presence.py tests/infra/queue/test_away.py "
+    "tests/ingest/test_node.py tests/infra/queue/test_machine.py",
+    "ingest": "tests/ingest/test_statements.py tests/ingest/test_newer.py "
+    "tests/ingest/test_offload.py tests/ingest/test_late_bucket.py "
     "tests/ingest/test_offload_s3.py tests/ingest/test_accept.py "
     "tests/library/test_mutations.py tests/library/test_scenarios.py",
     "objects": "tests/ingest/test_statements.py tests/objects/test_collect.py "
+    "tests/objects/test_reconcile.py tests/ingest/test_late_bucket.py "
     "tests/objects/test_conformance.py "
     "tests/submissions/test_publication.py tests/library/test_library.py",
     "library": "tests/library/test_statements.py tests/classification/test_runs.py "
@@ -57,6 +61,19 @@ TESTS = {
     "submissions/repo": "tests/submissions/test_statements.py tests/submissions/test_blocklist.py "
     "tests/submissions/test_recovery.py",
     "objects/notifications/repo": "tests/objects/test_intake.py",
+    "infra/queue/repo": "tests/infra/queue/test_dead_letters.py tests/infra/queue/test_leases.py "
+    "tests/infra/queue/test_schedules.py tests/infra/queue/test_page.py tests/ingest/test_node.py "
+    "tests/library/test_reconcile.py tests/infra/queue/test_suspects.py "
+    "tests/infra/queue/test_stopping.py",
+    "ingest/repo": "tests/ingest/test_statements.py tests/ingest/test_unknown_outcomes.py "
+    "tests/ingest/test_newer.py tests/ingest/test_offload.py tests/web/test_upload_page.py",
+    "objects/repo": "tests/objects/test_reconcile.py tests/ingest/test_late_bucket.py "
+    "tests/objects/test_collect.py tests/objects/test_purge.py tests/objects/test_conformance.py "
+    "tests/objects/test_scrub.py tests/library/test_scenarios.py",
+    "library/repo": "tests/library/test_library.py tests/library/test_statements.py "
+    "tests/library/test_scenarios.py tests/library/test_races.py",
+    "library/reconcile/repo": "tests/library/test_reconcile.py",
+    "classification/repo": "tests/classification/test_runs.py tests/library/test_scenarios.py",
 }
 # The plugin takes longer to import than most of these tests take.
 _LEAN = ("-p", "no:schemathesis", "-p", "no:cacheprovider")
