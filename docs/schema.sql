@@ -336,6 +336,20 @@ CREATE FUNCTION public.iso_ms(p_ms bigint) RETURNS text
         || '.' || lpad((p_ms % 1000)::text, 3, '0') || 'Z'
 $$;
 
+CREATE FUNCTION public.job_adopt(p_kind text, p_keys text[], p_node text) RETURNS integer
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+DECLARE
+    adopted integer;
+BEGIN
+    UPDATE jobs SET node = p_node
+    WHERE kind = p_kind AND key = ANY (p_keys) AND status <> 'dead' AND node <> p_node;
+    GET DIAGNOSTICS adopted = ROW_COUNT;
+    RETURN adopted;
+END
+$$;
+
 CREATE FUNCTION public.job_attend(p_kinds text[], p_node text, p_schedules text[], p_owner text, p_held bigint[], p_patient boolean, OUT ready text[], OUT wait double precision, OUT suspect double precision, OUT absent text[]) RETURNS record
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -1053,6 +1067,7 @@ CREATE FUNCTION public.objects_after(p_after text, p_limit integer) RETURNS SETO
     SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL
     ORDER BY key LIMIT p_limit
 $$;
+
 CREATE FUNCTION public.presence_gone(p_owner text) RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT pg_try_advisory_xact_lock_shared(8, hashtext(p_owner)) $$;

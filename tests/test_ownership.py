@@ -19,7 +19,7 @@ FOREIGN_WRITES: dict[str, str] = {
     "generations/keep.py objects.repo.put": _LAST_STEP,
     "ingest/put_back.py objects.repo.mended": _LAST_STEP,
     "library/project.py objects.repo.delivered": "an event is over when it is projected",
-    "library/reconcile/reconcile.py objects.repo.tell_again": "together with why, in its story",
+    "library/reconcile/reconcile.py objects.notifications.repo.tell_again": "with its reason",
     "submissions/process.py objects.repo.put": _LAST_STEP,
     "submissions/submit.py objects.repo.put": _LAST_STEP,
     "submissions/submit.py objects.repo.share": "a submission and its bytes are there together",

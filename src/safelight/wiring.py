@@ -89,14 +89,18 @@ async def open_services(
     *,
     worker: bool = False,
     address: Callable[[], str] | None = None,
+    between: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Registry]:
-    """`address` is where this server can be called; webhooks of its own go there."""
+    """`address` is where this server can be called; webhooks of its own go there. `between` is
+    called between the steps, and ends them by raising."""
     async with AsyncExitStack() as stack:
         db = await _open_database(stack, settings, database_url)
         directory = await open_directory(db, settings.ingest_path, RandomIds())
         stack.callback(directory.close)
+        between()
         base = await _open_base(stack, settings, db, directory.node)
         await measure_skew(base.db, base.clock, base.metrics)
+        between()
         secret = await secret_key(base.db, settings, base.ids)
         opened = await open_store(base, UploadOriginals(db))
         features, store = _open_features(
@@ -105,6 +109,7 @@ async def open_services(
         registry = _registry(stack, base, features, store, secret)
         if removed := await registry.get(IngestSweep).at_start():
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
+        between()
         registry.add(Engine(await _start_worker(stack, base, features) if worker else None))
         yield registry
 

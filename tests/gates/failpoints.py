@@ -52,8 +52,8 @@ OF_OTHERS = {
 }
 # One effect under a name of its own: calling it is the step.
 WRAPPERS = {
-    "commit", "sync_directory", "write_all", "_write_all", "write_private", "self._upload",
-    "self._remove",
+    "commit_with", "sync_directory", "sync_tree", "write_all", "_write_all", "write_private",
+    "self._upload", "self._delete_bytes",
 }  # fmt: skip
 _LAST_WORDS = {name.rpartition(".")[2] for name in EFFECTS | WRAPPERS}
 STATEMENTS = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "copy_records_to_table"}
@@ -75,13 +75,18 @@ UNGUARDED = {
     "infra/data_directory.py:DirectoryLock.acquire os.ftruncate": "the lock is the kernel's",
     "infra/data_directory.py:DirectoryLock.acquire os.pwrite": "words for people",
     "infra/data_directory.py:_recorded_socket_directory write_private": "an empty directory is left",
+    "infra/data_directory.py:open_to safelight.infra.files.sync_directory": (
+        "whoever starts next makes the directory again"
+    ),
     "infra/data_directory.py:remove_socket_directory "
     "Path(directory.socket_record.read_text()).rmdir": "an empty directory is left",
     "infra/data_directory.py:remove_socket_directory directory.socket_record.unlink": (
         "a record is left, and used again"
     ),
     "infra/postgres/binaries.py:_copy_part shutil.copyfile": "behind postgres.copy_binaries",
-    "infra/postgres/binaries.py:_copy_part shutil.copytree": "behind postgres.copy_binaries",
+    "infra/postgres/binaries.py:_copy safelight.infra.files.sync_directory": (
+        "behind postgres.publish_binaries: whoever starts next finds a copy or none"
+    ),
     "infra/postgres/binaries.py:_discard_copies shutil.rmtree": "the rest goes next time",
     "infra/postgres/cluster.py:_make_cluster safelight.infra.files.sync_directory": (
         "behind postgres.publish_cluster: whoever starts next finds a cluster or none"
@@ -93,6 +98,8 @@ UNGUARDED = {
     "infra/postgres/cluster.py:until_alone (cluster / 'postmaster.pid').unlink": (
         "a file of a server that is gone"
     ),
+    "infra/postgres/process.py:Postmaster.rise "
+    "(self._socket_directory / f'{SOCKET_NAME}.lock').unlink": "a file of a server that is gone",
     "infra/postgres/process.py:Postmaster.cap_log os.truncate": "a log is longer than it should be",
     "infra/postgres/process.py:Postmaster.cap_log shutil.copyfile": "a log is there twice",
     "infra/postgres/server.py:EmbeddedPostgres.start self._directory.url.unlink": (

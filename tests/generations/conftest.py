@@ -14,6 +14,7 @@ from emulators.runware import Runware, runware
 _EMPTY = """
 DELETE FROM jobs; DELETE FROM kv; DELETE FROM activity; DELETE FROM tags; DELETE FROM artifacts;
 DELETE FROM deleted_artifacts; DELETE FROM generations; DELETE FROM generations_inflight;
+DELETE FROM object_outbox; UPDATE identity SET bucket = NULL;
 DELETE FROM objects; DELETE FROM blobs; DELETE FROM object_events; DELETE FROM job_schedules;
 """
 

@@ -64,6 +64,7 @@ class Yard:
         self.offload = Offload(
             self.units, self.store, self.directory, self.queue, self.deliver, Metrics()
         )
+        self.buried: list[Dead] = []
         self.put_back = Restoration(self.units, self.store, self.directory)
         self.deletion = UploadDeletion(self.store, Units(self.db, self.bus, self.clock))
 
@@ -148,10 +149,9 @@ class Yard:
             while job := await self._claim("ingest.put_back"):
                 outcome = await self.put_back.handle(job)
                 assert not isinstance(outcome, Retry)
-                sql = "DELETE FROM jobs WHERE id = $1"
                 if isinstance(outcome, Dead):
-                    sql = "UPDATE jobs SET status = 'dead', lease_until = NULL WHERE id = $1"
-                await self.db.execute(sql, job.id)
+                    self.buried.append(outcome)
+                await self.db.execute("DELETE FROM jobs WHERE id = $1", job.id)
 
     async def delete(self, name: str = "cat.jpg") -> None:
         await self.deletion.request("acme", name, ACTOR)

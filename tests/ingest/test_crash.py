@@ -19,6 +19,7 @@ ELSEWHERE = [
     "ingest.renew_node", "ingest.remember_home", "ingest.sweep",  # these in test_sweep.py
     "ingest.put", "ingest.store",  # test_offload_kills.py
     "ingest.fail",  # test_offload.py
+    "ingest.put_back", "ingest.restore", "ingest.forget_file",  # test_late_bucket.py
 ]  # fmt: skip
 # All the others, those included that are added tomorrow.
 BEFORE_THE_RECORD = points_of("ingest.", without=ELSEWHERE)
@@ -40,8 +41,9 @@ def crash_at(point: str, directory: Path, url: str) -> Server:
     environment = {"SAFELIGHT_DATABASE_URL": url, "SAFELIGHT_FAILPOINTS": f"{point}=exit"}
     server = await_ready(launch(directory, "--no-worker", environment=environment))
     assert server.files() == []
+    on_conflict = "rename" if point.endswith("_if_free") else "replace"
     with pytest.raises(httpx.HTTPError):
-        server.upload(picture())
+        server.upload(picture(), params={"onConflict": on_conflict})
     assert server.process.wait(20) == EXIT_CODE, point
     return server
 

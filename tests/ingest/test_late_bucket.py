@@ -16,8 +16,12 @@ from objects.stores import Bucket, Watch, events, make_bucket, s3_server
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
-from safelight.infra.queue.jobs import Done, LeaseLost, Retry
-from safelight.ingest.lifecycle import ImageStatus
+from safelight.infra.metrics import Metrics
+from safelight.infra.queue.jobs import Dead, Done, LeaseLost, Retry
+from safelight.ingest import repo
+from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.ingest.put_back import LOST
+from safelight.ingest.sweep import IngestSweep
 from safelight.objects.store import StoreUnavailable
 
 __all__ = ["shared", "shared_url"]
@@ -180,6 +184,7 @@ async def test_two_puts_recorded_in_another_order_than_applied(yard: Yard, bucke
         assert await asyncio.wait_for(other.bring(old), 20) == ENDED
     failpoints.disarm()
     assert await first == ENDED
+    assert "objects.settle" in await yard.jobs_left(), "nobody waits for its next turn"
     assert await yard.content() == b"old", "the older one was to reach the bucket last"
     await yard.settle()
     assert await yard.content() == b"new"
@@ -201,8 +206,8 @@ async def test_the_lease_is_lost_while_bytes_travel(yard: Yard, bucket: Bucket) 
     assert await yard.offload.handle(again) == ENDED
     assert await yard.status(image) is ImageStatus.FAILED
     await yard.settle()
-    assert bucket.keys() == []
-    assert await tickets(yard) == 0
+    assert bucket.keys() == ["acme/cat.jpg"]  # the only copy there is, for a person to decide about
+    assert (await indexed(yard), await tickets(yard)) == (None, 0)
 
 
 async def test_cut_off_between_the_buckets_delete_and_its_record(yard: Yard) -> None:
@@ -236,3 +241,104 @@ async def test_no_transaction_is_open_while_bytes_travel(yard: Yard, late: LateB
     await yard.settle()
     assert await yard.content() is None
     assert (await indexed(yard), await tickets(yard)) == (None, 0)
+
+
+# Settling is cut off
+
+
+async def replaced_by_an_older(yard: Yard, late: LateBucket) -> tuple[Image, Image]:
+    old, new = await yard.receive(content=b"old"), await yard.receive(content=b"new")
+    held = late.hold("PUT", KEY)
+    assert isinstance(await yard.bring(old), Retry)
+    late.let_through()
+    assert await yard.bring(new) == ENDED
+    assert await yard.bring(old) == ENDED
+    await held.apply()
+    return old, new
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["ingest.put_back", "objects.put_off", "ingest.restore", "objects.issue_ticket",
+     "objects.bucket_put", "objects.record_bucket_put", "objects.mended", "objects.redeem"],
+)  # fmt: skip
+async def test_cut_off_while_the_winner_is_put_back(
+    yard: Yard, late: LateBucket, point: str
+) -> None:
+    _, new = await replaced_by_an_older(yard, late)
+    armed = failpoints.arm(point, "raise@1")
+    with pytest.raises(FailpointError):
+        await yard.settle()
+    assert armed.passes
+    assert await tickets(yard)
+    await yard.settle()
+    assert await yard.content() == b"new"
+    assert (await indexed(yard), await tickets(yard)) == (new.id, 0)
+    assert await told(yard) == ["created"] * tells(yard)
+
+
+@pytest.mark.parametrize(
+    "point",
+    ["objects.erase", "objects.issue_ticket", "objects.bucket_delete",
+     "objects.record_bucket_delete", "objects.mended", "objects.redeem"],
+)  # fmt: skip
+async def test_cut_off_while_a_deleted_name_is_erased(
+    yard: Yard, late: LateBucket, point: str
+) -> None:
+    image = await yard.receive()
+    held = late.hold("PUT", KEY)
+    assert isinstance(await yard.bring(image), Retry)
+    late.let_through()
+    await yard.delete()
+    assert await yard.bring(image) == ENDED
+    await held.apply()
+    armed = failpoints.arm(point, "raise@1")
+    with pytest.raises(FailpointError):
+        await yard.settle()
+    assert armed.passes
+    assert await tickets(yard)
+    await yard.settle()
+    assert await yard.content() is None
+    assert (await indexed(yard), await tickets(yard)) == (None, 0)
+    assert await told(yard) == ["deleted"] * tells(yard)
+
+
+async def test_the_winners_file_is_gone(yard: Yard, late: LateBucket) -> None:
+    """Then the bucket is all there is, and a dead letter says what was lost."""
+    old, new = await replaced_by_an_older(yard, late)
+    Path(new.temp_path).unlink()
+    armed = failpoints.arm("ingest.forget_file", "raise@1")
+    with pytest.raises(FailpointError):
+        await yard.settle()
+    assert armed.passes
+    await yard.settle()
+    assert (await indexed(yard), await tickets(yard)) == (old.id, 0)
+    assert yard.buried == [Dead(LOST)]
+
+
+async def test_the_file_stays_while_a_ticket_is_open(yard: Yard, late: LateBucket) -> None:
+    old, new = await replaced_by_an_older(yard, late)
+    assert await repo.unsettled(yard.db, [old.id, new.id]) == {old.id, new.id}
+    yard.clock.ms = yard.clock.now_ms() + 3 * 86_400_000
+    sweep = IngestSweep(yard.queue, yard.directory, yard.clock, Metrics(), 86_400)
+    await sweep.run()
+    assert Path(new.temp_path).exists()
+    await yard.settle()
+    await sweep.run()
+    assert not Path(new.temp_path).exists()
+    assert await yard.content() == b"new"
+
+
+async def test_an_image_under_way_answers_for_itself(yard: Yard, late: LateBucket) -> None:
+    image = await yard.receive()
+    held = late.hold("PUT", KEY)
+    assert isinstance(await yard.bring(image), Retry)
+    late.let_through()
+    await held.apply()
+    await yard.settle()
+    assert await tickets(yard) == 1
+    assert (await indexed(yard), await told(yard)) == (None, [])
+    assert await yard.bring(image) == ENDED
+    await yard.settle()
+    assert (await indexed(yard), await tickets(yard)) == (image.id, 0)
+    assert await told(yard) == ["created"] * tells(yard)

@@ -8,6 +8,7 @@ from library.moves import Moves
 from library.truth import check_step
 from safelight.infra.db import Database
 from safelight.infra.queue.jobs import Done
+from safelight.objects.store import ObjectInfo
 from safelight.testing.waiting import until
 
 
@@ -100,3 +101,38 @@ async def test_every_order_of_upload_delete_upload(make_world: MakeWorld) -> Non
             await moves.deliver(waiting.index(which))
             waiting.remove(which)
         await moves.end()
+
+
+async def test_a_telling_bucket_is_asked_with_no_transaction_open(
+    make_world: MakeWorld, database: Database
+) -> None:
+    """It may take its time. What it said is asked for again when others changed the entry since."""
+    world = make_world(telling=True)
+    await world.begin()
+    moves = Moves(world)
+    await moves.put("a.jpg", b"one")
+    await world.send_the_rest()
+    first, head = await world.claim(), world.store.head
+    await moves.put("a.jpg", b"two")
+    await world.send_the_rest()
+    second = await world.claim()
+    assert first
+    assert second
+    asked: list[str] = []
+
+    async def slow_head(key: str) -> ObjectInfo:
+        info = await head(key)
+        asked.append(info.etag)
+        if len(asked) == 1:
+            open_ones = await database.fetchval(
+                "SELECT count(*) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND state LIKE 'idle in transaction%'"
+            )
+            assert open_ones == 0
+            await world.work(second)
+        return info
+
+    world.store.head = slow_head  # type: ignore[method-assign]
+    assert await world.work(first) == Done(already=True)
+    assert len(asked) == 3, "the second delivery's, and the first's again"
+    await moves.end()

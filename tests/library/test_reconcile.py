@@ -280,7 +280,7 @@ async def test_one_that_cannot_be_put_right_stops_nobody(make_world: MakeWorld) 
     for name in ("a.jpg", "b.jpg"):
         await stored(world, name)
     await lose(world, "objects.deliver")
-    failpoints.arm("objects.tell_again", "raise@1")
+    failpoints.arm("objects.notifications.tell_again", "raise@1")
     assert await world.reconcile.run() == 1
     await world.drain()
     assert (await entry(world, "a.jpg"), bool(await entry(world, "b.jpg"))) == (None, True)
@@ -290,7 +290,7 @@ async def test_one_that_cannot_be_put_right_stops_nobody(make_world: MakeWorld) 
 @pytest.mark.parametrize(
     "point",
     [
-        "objects.tell_again", "queue.discard", "unit.close", "library.restart",
+        "objects.notifications.tell_again", "queue.discard", "unit.close", "library.restart",
         "library.reconcile.say_failed", "kv.put",
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from emulators.workers_ai import refusal, workers_ai
+from emulators.workers_ai import refusal, result, workers_ai
 from harness import picture
 from inprocess import application
 from library.api import EVENTS_TOKEN, Api, created, deleted
@@ -126,11 +126,37 @@ async def test_a_run_under_way_is_not_started_again(api: Api, model: Scripted) -
     assert len(model.asked) == 1
 
 
+async def test_a_model_that_is_away(database_url: str, tmp_path: Path) -> None:
+    """Waited for, however often it is asked in vain; the history tells of it once."""
+    with workers_ai() as vendor:
+        vendor.next(*[refusal(500, 1000, "out of order")] * 9)
+        async with (
+            application(
+                database_url, tmp_path, worker=True,
+                classifier="workers-ai", workers_ai_url=vendor.url,
+            ) as app,
+            app.client() as client,
+        ):  # fmt: skip
+            api = Api(app, client)
+            await api.upload("a.jpg", RED)
+
+            async def asked_again() -> bool:
+                await api.hurry()
+                return len(vendor.requests) == 10
+
+            await until(asked_again)
+            done = await api.settled("a.jpg")
+            assert done["classificationLabel"] == "PERSIAN CAT"
+            told = await api.messages("classification_error")
+            assert [message["final"] for message in told] == [False]
+            assert await api.letters() == []
+
+
 async def test_a_model_that_fails(database_url: str, tmp_path: Path) -> None:
     """Tried again, then buried with its error; redriven, it is done. Nobody hears of a success
     before there is one."""
     with workers_ai() as vendor:
-        vendor.next(*[refusal(500, 1000, "out of order")] * 4)
+        vendor.next(*[result([])] * 4)
         async with (
             application(
                 database_url, tmp_path, worker=True,

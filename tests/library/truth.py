@@ -162,9 +162,7 @@ def _expected(story: Story, failed: set[str]) -> dict[str, str]:
     for number, image in enumerate(story.images):
         if number < story.deletes.get(image.name, 0) or image.id in failed:
             continue
-        rival = newest.get(image.name)
-        if rival is None or (image.created_at, image.id) > (rival.created_at, rival.id):
-            newest[image.name] = image
+        newest[image.name] = image  # in the order they were recorded, whatever the clock said
     return {name: image.idempotency_key for name, image in newest.items()}
 
 

@@ -27,7 +27,10 @@ from safelight.objects import repo
 from safelight.objects.bucket import parse_url
 from safelight.objects.reconcile import Reconcile
 from safelight.objects.s3 import MARK_KEY, S3Store
+from safelight.objects.services import open_store
 from safelight.objects.store import Facts, StoreUnavailable
+from safelight.settings import load
+from safelight.testing.base import open_base
 
 KEY = "acme/größe.jpg"
 
@@ -219,6 +222,26 @@ async def test_a_bucket_that_is_not_there(
         with pytest.raises(StoreUnavailable, match=r"does not exist|NoSuchBucket"):
             await ask()
     await store.close()
+
+
+async def test_a_bucket_that_is_away_at_the_start(
+    database: Database, database_url: str, bucket: Bucket, tmp_path: Path
+) -> None:
+    """The server starts; a bucket that it then finds to be another's it does not touch."""
+    missing = Bucket(bucket.server, f"{bucket.name}-soon", bucket.client)
+    settings = load({"data_dir": tmp_path, "object_store_url": missing.url()})
+    async with open_base(settings, database_url) as base:
+        store = (await open_store(base, NoImages())).store
+        with pytest.raises(StoreUnavailable):
+            await store.check()
+        made = make_bucket(bucket.server, missing.name)
+        made.client.put_object(Bucket=made.name, Key=MARK_KEY, Body=b"db_another")
+        with pytest.raises(StoreUnavailable, match="belongs to another database"):
+            await store.put(KEY, stream(b"bytes"), facts("m1"))
+        with pytest.raises(ConfigurationError, match="belongs to another database"):
+            await open_store(base, NoImages())
+        assert made.keys() == []
+        await store.close()
 
 
 async def test_a_bucket_that_is_gone(

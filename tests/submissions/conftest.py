@@ -21,7 +21,7 @@ DELETE FROM uploads; DELETE FROM delete_intents; DELETE FROM images; DELETE FROM
 DELETE FROM generation_tasks; DELETE FROM generations_inflight;
 DELETE FROM objects; DELETE FROM blobs; DELETE FROM object_events;
 DELETE FROM object_outbox; DELETE FROM tokens; DELETE FROM sessions; DELETE FROM memberships;
-DELETE FROM users; DELETE FROM organizations;
+DELETE FROM users; DELETE FROM organizations; UPDATE identity SET bucket = NULL;
 """
 
 

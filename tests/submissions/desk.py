@@ -149,6 +149,8 @@ class Desk(World):
         rows = await queue_repo.claim(
             self.db, [Opening(kind, 1, "")], "here", "desk", self.queue.lease
         )
+        if not rows:  # or one that a worker would run alone
+            rows = await queue_repo.claim_suspect(self.db, [kind], "here", "desk", self.queue.lease)
         return Job.load(self.handlers[kind].kind, rows[0]) if rows else None
 
     async def work(self, kind: str = PROCESS) -> int:
@@ -181,6 +183,7 @@ class Desk(World):
         """As the queue does with jobs whose leases have ended."""
         await self.db.execute("UPDATE jobs SET lease_until = now() WHERE status = 'running'")
         await queue_repo.tend(self.db, [kind.name for kind in KINDS], "here", [])
+        await self.db.execute("UPDATE jobs SET run_at = now() WHERE deaths > 0")
 
     async def due(self, kind: str) -> int:
         """Time passes for delayed jobs, whose clock is the database's; then runs them."""

@@ -29,6 +29,11 @@ class Leaving:
         if self._number is not None:
             raise SystemExit(0 if self._number == signal.SIGTERM else 128 + self._number)
 
+    def check_opening(self) -> None:
+        """The same on the event loop: a cancellation can be lost in what is awaited."""
+        if self._number is not None:
+            raise asyncio.CancelledError
+
     def run(self, work: Coroutine[Any, Any, None]) -> None:
         uvloop.run(self._until_done(work))
         self.check()

@@ -73,7 +73,9 @@ async def _serve(
     watching = asyncio.create_task(postgres.watch()) if postgres else None
     try:
         here = _address(settings, listener)
-        async with open_services(settings, url, worker=worker, address=lambda: here) as registry:
+        async with open_services(
+            settings, url, worker=worker, address=lambda: here, between=leaving.check_opening
+        ) as registry:
             link = await first_start(registry.get(Units), settings, registry.get(Ids))
             config = uvicorn.Config(
                 create_app(registry),

@@ -26,7 +26,7 @@ def worker(data_dir: DataDir = None) -> None:
 
 async def _work(settings: Settings, url: str, leaving: Leaving) -> None:
     stop = asyncio.Event()
-    async with open_services(settings, url, worker=True):
+    async with open_services(settings, url, worker=True, between=leaving.check_opening):
         structlog.get_logger().info("working")
         with leaving.told_to(lambda _: stop.set()):
             await stop.wait()

@@ -38,6 +38,7 @@ from safelight.infra.db import (
     Connection,
     Database,
     commit,
+    commit_with,
     literal,
     read,
     write,
@@ -127,10 +128,14 @@ class Unit:
         self._news[topic, detail] = None
 
     async def close(self) -> None:
-        """The last statement, and COMMIT with it."""
-        await reach("unit.close")
+        """The last statement, if there is something to tell or to end, and COMMIT with it."""
+        closing = self._closing()
+        if not closing:
+            await commit(self.connection)
+            return
         try:
-            await commit(self.connection, self._closing())
+            await reach("unit.close")
+            await commit_with(self.connection, closing)
         except asyncpg.PostgresError as error:
             if error.sqlstate == _LEASE_LOST:
                 raise LeaseLost from error

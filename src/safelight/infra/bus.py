@@ -58,7 +58,8 @@ class Bus:
         """Returns once it listens, or after `patience` seconds in any case."""
         self._listening = asyncio.create_task(self._listen_for_ever())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._up.wait(), patience)
+            async with asyncio.timeout(patience):  # wait_for could lose a cancellation here
+                await self._up.wait()
 
     async def stop(self) -> None:
         """Sends what is still to be sent, if that is quick."""

@@ -261,11 +261,14 @@ class Database:
             return await connection.execute(sql, *values, timeout=timeout)
 
 
-async def commit(connection: Connection, closing: str = "") -> None:
+async def commit_with(connection: Connection, closing: str) -> None:
     """The last statement of a transaction and COMMIT, in one message: whatever locks the statement
     takes are held by the server alone, and not while somebody makes up his mind to commit."""
-    ended = await connection.execute(f"{closing}; COMMIT" if closing else "COMMIT")
-    if ended != "COMMIT":
+    await connection.execute(f"{closing}; COMMIT")
+
+
+async def commit(connection: Connection) -> None:
+    if await connection.execute("COMMIT") != "COMMIT":
         raise asyncpg.InFailedSQLTransactionError("a statement of this transaction had failed")
 
 

@@ -144,21 +144,21 @@ def write_once(path: Path, text: str, ids: Ids) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    _sync(path, os.O_DIRECTORY)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def sync_tree(path: Path) -> None:
     """A directory and everything in it."""
     for each in (*path.rglob("*"), path):
-        _sync(each)
-
-
-def _sync(path: Path, kind: int = 0) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | kind)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        descriptor = os.open(each, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _measure(file: FileIO) -> Measured:

@@ -37,15 +37,15 @@ class Metrics:
             "Files older than the sweep's age that are still the only copy of an image.",
             registry=self.registry,
         )
+        self.clock_skew = Gauge(
+            "safelight_clock_skew_seconds",
+            "By how much this process's clock is ahead of the database's; looked at hourly.",
+            registry=self.registry,
+        )
         self.strays = Gauge(
             "safelight_strays",
             "Files without a record that the last look at a directory found.",
             ("directory",),
-            registry=self.registry,
-        )
-        self.clock_skew = Gauge(
-            "safelight_clock_skew_seconds",
-            "By how much this process's clock is ahead of the database's; looked at hourly.",
             registry=self.registry,
         )
 

@@ -62,14 +62,18 @@ class IngestDirectory:
 
     def lock_exclusive(self) -> bool:
         """True when nobody else is using the directory."""
+        return self._try_lock(fcntl.LOCK_EX)
+
+    def lock_shared(self) -> bool:
+        """False while somebody has it exclusively."""
+        return self._try_lock(fcntl.LOCK_SH)
+
+    def _try_lock(self, mode: int) -> bool:
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._lock, mode | fcntl.LOCK_NB)
         except BlockingIOError:
             return False
         return True
-
-    def lock_shared(self) -> None:
-        fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     def is_there(self) -> bool:
         """False when the path leads elsewhere: a volume is not mounted."""

@@ -79,5 +79,5 @@ class Restoration:
         async def moved_on() -> Verdict | None:
             return None if await repo.is_object(self._db, image) else Done()
 
-        await reach("ingest.put_back_put")
+        await reach("ingest.restore")
         return await self._store.put_with(key, path, object_facts(image), write, moved_on)

@@ -206,12 +206,12 @@ async def standings(db: Database, images: Sequence[str]) -> dict[str, Standing]:
     rows = await db.fetch(
         f"""
         SELECT id, status IN {listed(ImageStatus.in_phase(Phase.UNDER_WAY))} AS under_way,
-               node IS NOT NULL AS has_file
+               node IS NOT NULL AS has_file, status = '{ImageStatus.FAILED}' AS failed
         FROM images WHERE id = ANY($1)
         """,
         images,
     )
-    return {row["id"]: Standing(row["under_way"], row["has_file"]) for row in rows}
+    return {row.pop("id"): Standing(**row) for row in map(dict, rows)}
 
 
 @write

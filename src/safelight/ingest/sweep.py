@@ -26,6 +26,7 @@ from safelight.ingest.jobs import OFFLOAD, PUT_BACK
 from safelight.ingest.lifecycle import ImageStatus
 
 _BATCH = 1000
+_POLL_SECONDS = 0.05
 # A statement of a process that was killed has committed or failed by then.
 LATE_MS = 60_000
 
@@ -88,7 +89,8 @@ class IngestSweep:
         try:
             return await self.run(alone=alone)
         finally:
-            self._directory.lock_shared()
+            while not self._directory.lock_shared():  # noqa: ASYNC110 - another process has it
+                await asyncio.sleep(_POLL_SECONDS)
 
     async def run(self, *, alone: bool = False) -> int:
         """Returns how many files it removed or set aside."""

@@ -8,8 +8,6 @@ which outranks our own notes, and a clash fails the attempt so that the retry lo
 is lenient: a run that could not be stopped in time finds no row to write to.
 """
 
-import asyncio
-from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, assert_never
 
@@ -42,10 +40,10 @@ from safelight.objects import repo as objects
 from safelight.objects.events import OURS, ObjectEvent
 from safelight.objects.jobs import DeliverPayload
 from safelight.objects.keys import split_key
-from safelight.objects.store import NoSuchObject, ObjectStore
+from safelight.objects.store import NoSuchObject, ObjectStore, StoreUnavailable
 
 _MOST_DIGITS = 9
-_ASKED_AT_ONCE = 3
+_LOOKS = 5
 _TOLD = {SkipReason.STALE, SkipReason.DUPLICATE, SkipReason.SUPERSEDED, SkipReason.SAME_UPLOAD}
 
 
@@ -60,6 +58,14 @@ class _News:
     found: Snapshot
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a telling bucket holds, and what was found of the name before it was asked."""
+
+    found: Snapshot
+    present: Present | None
+
+
 class Projection:
     """Reacts to object events. `runs` is the kind whose job a new marker enqueues. With a bucket
     whose own notifications are the events (`telling`), the bucket is asked what it holds; otherwise
@@ -72,13 +78,24 @@ class Projection:
         self._store = store
         self._runs = runs
         self._telling = telling
-        self._asking = asyncio.Semaphore(_ASKED_AT_ONCE)
 
     async def on_created(self, event: ObjectEvent, job: Job[DeliverPayload]) -> Verdict:
+        for _ in range(_LOOKS):
+            asked = await self._ask(event.key) if self._telling else None
+            if verdict := await self._project_created(event, job, asked):
+                return verdict
+        raise StoreUnavailable("The name changes faster than the bucket answers.")
+
+    async def _project_created(
+        self, event: ObjectEvent, job: Job[DeliverPayload], asked: _Asked | None
+    ) -> Verdict | None:
+        """None: others changed the entry since the bucket was asked, and what it said is old."""
         organization, name = split_key(event.key)
-        async with self._room(), self._units.open(organization) as unit:
+        async with self._units.open(organization) as unit:
             found = await repo.look(unit, name)
-            present = await self._ask(event.key) if self._telling else found.present
+            if asked and (asked.found.row, asked.found.tombstone) != (found.row, found.tombstone):
+                return None
+            present = asked.present if asked else found.present
             decision = decide_create(
                 found.row,
                 found.tombstone,
@@ -133,16 +150,16 @@ class Projection:
             case _:
                 assert_never(decision)
 
-    def _room(self) -> AbstractAsyncContextManager[Any]:
-        """The lock is held while a bucket is asked, so only a few may ask: connections are few."""
-        return self._asking if self._telling else nullcontext()
-
-    async def _ask(self, key: str) -> Present | None:
+    async def _ask(self, key: str) -> _Asked:
+        """With no lock held: a bucket may take its time."""
+        organization, name = split_key(key)
+        async with self._units.open(organization) as unit:
+            found = await repo.look(unit, name)
         try:
             info = await self._store.head(key)
         except NoSuchObject:
-            return None
-        return Present.of(info.etag, info.content_type, info.size, info.metadata)
+            return _Asked(found, None)
+        return _Asked(found, Present.of(info.etag, info.content_type, info.size, info.metadata))
 
 
 async def _delete(news: _News, decision: DeleteDecision) -> list[Line]:

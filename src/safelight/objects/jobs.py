@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.queue.jobs import HOUR, MINUTE, Backoff, JobKind, Nothing, Schedule
+from safelight.infra.queue.jobs import DAY, HOUR, MINUTE, Backoff, JobKind, Nothing, Schedule
 from safelight.settings import Settings
 
 
@@ -22,7 +22,7 @@ DELIVER = JobKind(
     "objects.deliver",
     payload=DeliverPayload,
     limit=16,
-    retry=Backoff(attempts=4),
+    retry=Backoff(attempts=4, patience=DAY),
     subject=lambda delivery: f"upload:{delivery.name}",
 )
 # Its handler's only verdict is the dead letter, unless the notice can be read after all.

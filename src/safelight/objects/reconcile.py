@@ -34,10 +34,12 @@ _LATER = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What is known of an image: `under_way` to the store, and whether there is a file of it."""
+    """What is known of an image: `under_way` to the store, `failed` to get there, and whether there
+    is a file of it."""
 
     under_way: bool
     has_file: bool
+    failed: bool = False
 
 
 class Originals(Protocol):
@@ -99,7 +101,8 @@ def settle(
     if found.under_way:
         return LeaveAlone()
     if indexed is None:
-        return Erase()
+        # What is here of an image that FAILED may be all there is of it: a person decides.
+        return Agree() if found.failed else Erase()
     return Tell() if _image(indexed) == _image(held) else _brought_back(indexed, standing)
 
 

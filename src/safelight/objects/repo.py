@@ -125,29 +125,6 @@ async def purge_deleted(db: Database, before: int) -> None:
 # Events
 
 
-@write
-async def tell_again(
-    connection: Connection,
-    action: Action,
-    key: str,
-    event_time: int,
-    info: ObjectInfo | None,
-    now: int,
-) -> None:
-    """An event of our own of what is so already, and its delivery; under the key's lock."""
-    await connection.execute(
-        "SELECT object_announce($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL)",
-        action,
-        key,
-        *owner_of(key),
-        event_time,
-        info and info.etag,
-        info and info.size,
-        dict(info.metadata) if info else None,
-        now,
-    )
-
-
 @read
 async def event(db: Database | Connection, event_id: int) -> ObjectEvent | None:
     row = await db.fetchrow(

@@ -203,7 +203,7 @@ class S3Store:
         async with self._turn(key, _TURN_SECONDS):
             ticket = await self._ticket(Action.DELETED, key)
             await reach("objects.bucket_delete")
-            await self._remove(key)
+            await self._delete_bytes(key)
             await reach("objects.record_bucket_delete")
             return await write(Cleared(self._place, ticket))
 
@@ -248,7 +248,7 @@ class S3Store:
             )
         return _etag(result["e_tag"])
 
-    async def _remove(self, key: str) -> None:
+    async def _delete_bytes(self, key: str) -> None:
         """Some buckets say that there was nothing."""
         try:
             async with limited(_DELETE_SECONDS):

@@ -151,15 +151,20 @@ async def test_programs_out_of_reach_are_copied_once(
         (home / part.name).symlink_to(part)
     monkeypatch.syspath_prepend(str(home))
     assert find_binaries().folder.is_relative_to(home)
-    for step in ("copy_binaries", "publish_binaries") if ROOT else ():
+    for step in ("copy_binaries", "sync_binaries", "publish_binaries") if ROOT else ():
         assert life(data_dir, failpoints={f"postgres.{step}": "exit"}).end() == EXIT_CODE
     server = starter(data_dir)
     await execute(server.url, "CREATE EXTENSION vector")
-    copies = [copy.stat() for copy in data_dir.glob("postgres/binaries*")]
+    copies = [copy.stat() for copy in data_dir.glob("postgres/programs-*")]
     assert len(copies) == (1 if ROOT else 0)
+    assert not list(data_dir.glob("postgres/binaries*"))
     server.stop()
     server.start()
-    assert [copy.stat() for copy in data_dir.glob("postgres/binaries*")] == copies
+    assert [copy.stat() for copy in data_dir.glob("postgres/programs-*")] == copies
+    server.stop()
+    for program in data_dir.glob("postgres/programs-*/**/postgres"):
+        os.truncate(program, 0)  # as a power cut leaves what was not synced
+    assert server.start()
 
 
 def test_another_version_and_a_damaged_cluster_are_refused(place: Path) -> None:

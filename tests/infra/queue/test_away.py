@@ -15,6 +15,8 @@ from safelight.errors import Forbidden, Unavailable
 from safelight.infra.away import is_away
 from safelight.infra.db import Database
 from safelight.infra.queue.jobs import (
+    DAY,
+    HOUR,
     Backoff,
     Dead,
     Done,
@@ -89,6 +91,16 @@ def test_waits_grow_to_a_minute_and_never_end(attempt: int, waits: int) -> None:
     assert again.away
     longest = min(60, 2**waits)
     assert longest / 2 <= again.after <= longest
+
+
+def test_patience_ends_after_about_a_day() -> None:
+    kind = a_kind(retry=Backoff(patience=DAY))
+    asked = [Job(JobId(1), kind, "acme", {"n": 1}, 1, 1, waits=waits) for waits in range(3000)]
+    ends = [isinstance(outcome(job, Retry(AWAY)), Dead) for job in asked]
+    first = ends.index(True)
+    waited = sum(kind.retry.wait_for_others(waits, 0.5) for waits in range(first))
+    assert abs(waited - DAY) < HOUR
+    assert all(ends[first:])
 
 
 def test_a_handler_may_say_it_itself() -> None:

@@ -146,10 +146,10 @@ def _copy(binaries: Binaries, beside: Path, target: Path) -> None:
         _copy_part(part, staging / part.relative_to(site))
     for path in (staging, *staging.rglob("*")):
         path.chmod(0o755)
+    hit("postgres.sync_binaries")
     sync_tree(staging)
     hit("postgres.publish_binaries")
     staging.rename(target)
-    hit("postgres.sync_binaries")
     sync_directory(beside)
 
 

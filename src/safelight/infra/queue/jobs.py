@@ -144,14 +144,15 @@ JobOutcome = Done | PutBack | Dead | Lost
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How often to try, and the waits in between: growing from `first` to `cap`, or to `away` (and
-    without end) while something the job needs is not there."""
+    """How often to try, and the waits in between: growing from `first` to `cap`, or to `away` while
+    something the job needs is not there: without end, or for about `patience` seconds."""
 
     attempts: int = 5
     first: float = 1.0
     cap: float = 300.0
     factor: float = 2.0
     away: float = 60.0
+    patience: float | None = None
 
     def longest(self, attempt: int) -> float:
         return min(self.cap, self.first * self.factor ** min(attempt - 1, 60))
@@ -163,6 +164,10 @@ class Backoff:
     def wait_for_others(self, waits: int, jitter: float) -> float:
         longest = min(self.away, self.first * self.factor ** min(waits, 60))
         return longest * (0.5 + jitter / 2)
+
+    def patient(self, waits: int) -> bool:
+        """Whether one more is to follow so many waits, of which nearly all were the longest."""
+        return self.patience is None or waits * self.away * 0.75 < self.patience
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,15 +23,15 @@ _PAUSE_AFTER_STRAY_CANCEL = 1.0
 
 
 def outcome(job: Job[Any], verdict: object) -> JobOutcome:
-    """A retry beyond the budget is a death; while the surroundings are away there is no budget."""
+    """A retry beyond the budget is a death. While the surroundings are away only patience ends."""
     if isinstance(verdict, Done | Dead):
         return verdict
     if not isinstance(verdict, Retry):
         verdict = Retry(TypeError(f"The handler returned {verdict!r} instead of a verdict."))
     away = verdict.away or (isinstance(verdict.error, BaseException) and is_away(verdict.error))
-    if job.last_attempt and not away:
-        return Dead(verdict.error)
     wait, backoff = verdict.after, job.kind.retry
+    if not backoff.patient(job.waits) if away else job.last_attempt:
+        return Dead(verdict.error)
     if wait is None and away:
         wait = backoff.wait_for_others(job.waits, _jitter(job.id, job.waits))
     elif wait is None:

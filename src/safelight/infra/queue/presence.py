@@ -49,9 +49,8 @@ class Presence:
         while True:
             try:
                 await self._hold()
-                log.warning("presence.lost")
             except Exception as error:  # noqa: BLE001 - whatever it was, it goes on
-                log.warning("presence.unseen", error=repr(error))
+                self._say_once("presence.unseen", error)
                 await self._strike_off()
                 await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -70,6 +69,12 @@ class Presence:
                     await connection.execute("SELECT 1")
         finally:
             connection.terminate()
+
+    def _say_once(self, event: str, error: Exception) -> None:
+        """Not for every try of a long outage."""
+        if self._there.is_set():
+            log.warning(event, error=repr(error))
+        self._there.clear()
 
     async def _strike_off(self) -> None:
         with suppress(Exception):

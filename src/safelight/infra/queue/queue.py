@@ -2,8 +2,9 @@
 
 Guarantees
 - A job exists if and only if the transaction that enqueued it committed. It is run until it ends,
-  dies or is cancelled; a worker that is killed, hangs or loses the database loses its lease, and
-  another takes the job over. Every start counts against the kind's attempts.
+  dies or is cancelled; a worker that is killed, hangs or loses the database loses its job to
+  another. What fails counts against the kind's attempts, lost workers against a budget of their
+  own, and surroundings that are away against nothing.
 - Only the holder of the latest claim can end, retry or bury a job (the fence). A handler may run
   twice, but it ends once; a unit of work makes its own writes part of that.
 - A living key is unique per kind; enqueueing it again is skipped, never an error.

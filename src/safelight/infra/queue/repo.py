@@ -28,6 +28,8 @@ id, kind, organization, payload, error, attempts,
 (extract(epoch FROM died_at) * 1000)::bigint AS died_at,
 (extract(epoch FROM died_at) * 1000000)::bigint AS died_us
 """
+_ABOUT = "kind, organization, payload"
+_DEAD = "id = $1 AND status = 'dead' AND ($2::text IS NULL OR organization = $2)"
 _ENROL_SECONDS = 15.0  # an earlier session of the same worker may not be known to be dead yet
 
 
@@ -248,28 +250,14 @@ async def stranded(db: Db) -> dict[str, int]:
 
 @write
 async def redrive(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
-    return await db.fetchrow(
-        """
-        UPDATE jobs SET status = 'queued', run_at = now(), attempts = 0, died_at = NULL
-        WHERE id = $1 AND status = 'dead' AND ($2::text IS NULL OR organization = $2)
-        RETURNING kind, organization, payload
-        """,
-        job_id,
-        organization,
-    )
+    move = "UPDATE jobs SET status = 'queued', run_at = now(), attempts = 0, died_at = NULL"
+    return await db.fetchrow(f"{move} WHERE {_DEAD} RETURNING {_ABOUT}", job_id, organization)
 
 
 @write
 async def discard(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
-    return await db.fetchrow(
-        """
-        DELETE FROM jobs
-        WHERE id = $1 AND status = 'dead' AND ($2::text IS NULL OR organization = $2)
-        RETURNING kind, organization, payload
-        """,
-        job_id,
-        organization,
-    )
+    statement = f"DELETE FROM jobs WHERE {_DEAD} RETURNING {_ABOUT}"
+    return await db.fetchrow(statement, job_id, organization)
 
 
 @read

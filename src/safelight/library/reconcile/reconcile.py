@@ -48,6 +48,7 @@ from safelight.objects import repo as objects
 from safelight.objects.events import Action
 from safelight.objects.jobs import DELIVER
 from safelight.objects.keys import InvalidKey, owner_of
+from safelight.objects.notifications import repo as events
 from safelight.objects.store import Listed, NoSuchObject, ObjectInfo, ObjectStore
 
 YOUNG_MS = 5 * 60_000
@@ -207,7 +208,7 @@ class LibraryReconcile:
         self, unit: Unit, one: Name, action: Action, time: int, info: ObjectInfo | None
     ) -> None:
         """A dead letter of an event that says the same is needless from now on."""
-        await objects.tell_again(unit.connection, action, one.key, time, info, unit.now)
+        await events.tell_again(unit.connection, action, one.key, time, info, unit.now)
         unit.announce(TOPIC, DELIVER.name)
         letters = self._queue.dead_letters
         for letter in await letters.about(unit, DELIVER, {"name": one.name}):

@@ -1,10 +1,14 @@
-"""What the events route takes in: events with their delivery jobs, and what it could not read."""
+"""Events with their delivery jobs, as the events route takes them in or as they are told again, and
+what it could not read."""
 
 from collections.abc import Sequence
 
 from safelight.infra.db import Connection, Database, read, write
+from safelight.objects.events import Action
 from safelight.objects.jobs import DELIVER, REJECTED
+from safelight.objects.keys import owner_of
 from safelight.objects.notifications.notice import Notice, Rejected
+from safelight.objects.store import ObjectInfo
 
 
 @write
@@ -38,6 +42,29 @@ async def add_events(connection: Connection, notices: Sequence[Notice], now: int
             )
             for notice in notices
         ],
+    )
+
+
+@write
+async def tell_again(
+    connection: Connection,
+    action: Action,
+    key: str,
+    event_time: int,
+    info: ObjectInfo | None,
+    now: int,
+) -> None:
+    """An event of our own of what is so already, and its delivery; under the key's lock."""
+    await connection.execute(
+        "SELECT object_announce($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL, NULL)",
+        action,
+        key,
+        *owner_of(key),
+        event_time,
+        info and info.etag,
+        info and info.size,
+        dict(info.metadata) if info else None,
+        now,
     )
 
 
