@@ -25,8 +25,8 @@ UNION ALL SELECT 'entry ' || name || ' ' || classification_status
 FROM uploads WHERE classification_status IN ('pending', 'running')
 UNION ALL SELECT 'ticket ' || key FROM object_outbox
 """
-# A bucket's tickets stay open for as long as a late request may be carried out. The bucket is calm by
-# now, so that this is as if that time had passed.
+# A bucket's tickets stay open for as long as a late request may be carried out, and what it did is
+# mended when they end. The bucket is calm by now, so that this is as if that time had passed.
 TIME_PASSES = """
 WITH due AS (UPDATE object_outbox SET due = now() WHERE due > now())
 UPDATE job_schedules SET next_at = now() WHERE name = 'objects.settle'

@@ -9,6 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import psutil
 
@@ -34,6 +35,11 @@ class Storm:
     struck: Counter[str] = field(default_factory=Counter)
     figures: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     frozen: list[tuple[int, float, float]] = field(default_factory=list)  # server, from, to
+
+    def note(self, name: str) -> None:
+        """For whoever reads the logs afterwards."""
+        with (self.world.root / "logs" / "strikes.log").open("a") as file:
+            file.write(f"{datetime.now(UTC).isoformat()} {name}\n")
 
     async def lasts(self, shortest: float, longest: float) -> None:
         await asyncio.sleep(self.draw.uniform(shortest, longest))
@@ -66,12 +72,16 @@ def fault(
 
 
 async def _killed(storm: Storm, program: Program) -> None:
-    """With kill -9, and how long what it held takes to be done by somebody."""
+    """With kill -9, and how long what it held takes to be done by somebody. Whose a job is says the
+    node of its files, which a worker shares with its server."""
     held: list[int] = []
 
     async def leased() -> list[int]:
-        running = "SELECT id FROM jobs WHERE status = 'running' AND organization <> ''"
-        return [row["id"] for row in await storm.world.ask(running)]
+        running = (
+            "SELECT id FROM jobs WHERE status = 'running' AND organization <> '' "
+            "AND owner IN (SELECT owner FROM jobs WHERE node = $1)"
+        )
+        return [row["id"] for row in await storm.world.ask(running, program.node)]
 
     async def done() -> bool:
         with suppress(*AWAY):

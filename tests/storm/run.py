@@ -135,29 +135,28 @@ async def _rage(raging: Storm, able: list[str], end: float, strikes: float) -> N
             await until(partial(raging.load.has_acknowledged, wanted), 15, every=0.05)
         name = bag.pop()
         raging.struck[name] += 1
+        raging.note(name)
         await FAULTS[name][0](raging)
 
 
 async def _calm(made: World) -> float:
     """Waits until nothing is left to do; what is left then is stuck."""
-    began, waited = time.monotonic(), made.store == "local"
+    began = time.monotonic()
     if made.bucket:
         made.bucket.calm = True
 
     async def settled() -> bool:
-        nonlocal waited
         with suppress(*AWAY):
             if made.bucket and made.bucket.untold:
                 return False
             left = [row["what"] for row in await made.ask(UNSETTLED)]
-            if not waited and all(what.startswith("ticket") for what in left):
+            if made.bucket and not any(what.startswith(("job", "image")) for what in left):
                 await made.ask(TIME_PASSES)
-                waited = True
             return not left
         return False
 
     with suppress(Overdue):
-        await until(settled, CALM_SECONDS[made.store], every=0.3)
+        await until(settled, CALM_SECONDS[made.store], every=1)
     return time.monotonic() - began
 
 

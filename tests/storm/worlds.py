@@ -48,6 +48,10 @@ class Program:
     def pid(self) -> int | None:
         return self.process.pid if self.process and self.process.poll() is None else None
 
+    @property
+    def node(self) -> str:
+        return (Path(self.command[-1]) / "ingest" / ".node").read_text().strip()
+
     def start(self) -> None:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
         self.starts += 1
