@@ -140,9 +140,13 @@ class Reconcile:
         self._place = Place.TELLING_BUCKET if telling else Place.BUCKET
 
     async def run(self) -> int:
-        """Returns how many keys are settled."""
-        keys = await repo.due_keys(self._db, _BATCH)
-        return sum([await self._settle(key) for key in keys])
+        """Until none is left that could be; returns how many keys are settled."""
+        settled, some, keys = 0, _BATCH, [""] * _BATCH
+        while some and len(keys) == _BATCH:
+            keys = await repo.due_keys(self._db, _BATCH)
+            some = sum([await self._settle(key) for key in keys])
+            settled += some
+        return settled
 
     async def _settle(self, key: str) -> bool:
         for _ in range(_LOOKS):

@@ -157,7 +157,7 @@ class DeadLetters:
             error=row["error"],
             attempts=row["attempts"],
             first_at=row["first_at"],
-            died_at=row["died_at"],
+            died_at=row["died_us"] // 1000,
             payload=row["payload"],
             cursor=(row["died_us"], row["id"]),
         )

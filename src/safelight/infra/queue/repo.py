@@ -1,6 +1,5 @@
-"""The statements on the job tables, which nobody else names; the hot ones are functions in
-sql/queue.sql. Everything after a claim is fenced on the (id, claim) of a leased row: no row means
-"no longer mine"."""
+"""The statements on the job tables, which nobody else names; the hot ones are functions in sql/.
+What comes after a claim is fenced on the (id, claim) of a leased row: no row is "no longer mine"."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -25,11 +24,9 @@ Db = Connection | Database
 _LETTER = """
 id, kind, organization, payload, error, attempts,
 (extract(epoch FROM created_at) * 1000)::bigint AS first_at,
-(extract(epoch FROM died_at) * 1000)::bigint AS died_at,
 (extract(epoch FROM died_at) * 1000000)::bigint AS died_us
 """
-_ABOUT = "kind, organization, payload"
-_DEAD = "id = $1 AND status = 'dead' AND ($2::text IS NULL OR organization = $2)"
+_THAT = "id = $1 AND ($2::text IS NULL OR organization = $2)"
 _ENROL_SECONDS = 15.0  # an earlier session of the same worker may not be known to be dead yet
 
 
@@ -250,24 +247,26 @@ async def stranded(db: Db) -> dict[str, int]:
 
 @write
 async def redrive(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
-    move = "UPDATE jobs SET status = 'queued', run_at = now(), attempts = 0, died_at = NULL"
-    return await db.fetchrow(f"{move} WHERE {_DEAD} RETURNING {_ABOUT}", job_id, organization)
+    statement = (
+        "UPDATE jobs SET status = 'queued', run_at = now(), attempts = 0, died_at = NULL "
+        f"WHERE {_THAT} AND status = 'dead' RETURNING kind, organization, payload"
+    )
+    return await db.fetchrow(statement, job_id, organization)
 
 
 @write
 async def discard(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
-    statement = f"DELETE FROM jobs WHERE {_DEAD} RETURNING {_ABOUT}"
+    statement = (
+        f"DELETE FROM jobs WHERE {_THAT} AND status = 'dead' RETURNING kind, organization, payload"
+    )
     return await db.fetchrow(statement, job_id, organization)
 
 
 @read
 async def organization_of(db: Db, job_id: int, organization: str | None) -> str | None:
     """Whose job it is, dead or alive; None when there is none, or not of that organization."""
-    found: str | None = await db.fetchval(
-        "SELECT organization FROM jobs WHERE id = $1 AND ($2::text IS NULL OR organization = $2)",
-        job_id,
-        organization,
-    )
+    statement = f"SELECT organization FROM jobs WHERE {_THAT}"
+    found: str | None = await db.fetchval(statement, job_id, organization)
     return found
 
 
@@ -372,7 +371,7 @@ async def declare(db: Db, schedules: Sequence[Schedule], node: str) -> None:
 
 
 @write
-async def count(db: Db, processed: int, failed: int, retried: int) -> None:
+async def count(db: Db, *processed_failed_retried: int) -> None:
     await db.execute(
         """
         WITH old AS (DELETE FROM job_throughput WHERE hour < now() - interval '48 hours')
@@ -381,9 +380,7 @@ async def count(db: Db, processed: int, failed: int, retried: int) -> None:
         ON CONFLICT (hour) DO UPDATE SET processed = t.processed + excluded.processed,
             failed = t.failed + excluded.failed, retried = t.retried + excluded.retried
         """,
-        processed,
-        failed,
-        retried,
+        *processed_failed_retried,
     )
 
 
