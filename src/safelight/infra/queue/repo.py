@@ -1,5 +1,5 @@
 """The statements on the job tables, which nobody else names; the hot ones are functions in sql/.
-What comes after a claim is fenced on the (id, claim) of a leased row: no row is "no longer mine"."""
+What follows a claim is fenced on the (id, claim) of a leased row: no row is "no longer mine"."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
