@@ -197,13 +197,13 @@ async def test_a_run_that_cannot_have_the_queue_to_itself_does_not_start(
     database: Database,
 ) -> None:
     """What stands in its way is always stopped before; if that fails, so does the start."""
-    async with database.transaction() as connection:
-        await connection.execute(
-            "CREATE OR REPLACE FUNCTION job_cancel(p_kind text, p_key text, p_running boolean) "
-            "RETURNS bigint LANGUAGE sql AS 'SELECT NULL::bigint'"
-        )
-        await connection.execute(START)
-        with pytest.raises(asyncpg.RaiseError, match="still in the queue"):
+    with pytest.raises(asyncpg.RaiseError, match="still in the queue"):
+        async with database.transaction() as connection:
+            await connection.execute(
+                "CREATE OR REPLACE FUNCTION job_cancel(p_kind text, p_key text, p_running boolean) "
+                "RETURNS bigint LANGUAGE sql AS 'SELECT NULL::bigint'"
+            )
+            await connection.execute(START)
             await connection.execute(START)
 
 

@@ -40,6 +40,7 @@ ELSEWHERE = [
     # test_purge.py: so must a draft, and deleted objects and told events a month.
     "objects.discard_old_draft", "objects.purge_deleted",
     # test_intake.py: news of a bucket.
+    "objects.notifications.tell_again",  # library/test_reconcile.py
     "objects.notifications.add_events", "objects.notifications.add_rejected",
     # ingest/test_offload_kills.py: a file is measured there, and a worker delivers.
     "files.fsync_source", "objects.delivered",

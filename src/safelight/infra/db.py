@@ -299,12 +299,12 @@ def _end(connection: Any) -> None:
 
 def _in_doubt(error: BaseException) -> bool:
     """Whether a statement may still be under way, or its connection is of no more use."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, (*STATEMENT_LOST, asyncio.CancelledError)):
-            return True
-        seen = seen.__cause__
-    return False
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and cause not in causes:  # somebody may raise an error from itself
+        causes.append(cause)
+        cause = cause.__cause__
+    return any(isinstance(each, (*STATEMENT_LOST, asyncio.CancelledError)) for each in causes)
 
 
 def _keep_alive(connection: Any, limits: Limits) -> None:

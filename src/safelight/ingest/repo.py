@@ -24,7 +24,7 @@ from safelight.ingest.lifecycle import (
     OffloadResult,
 )
 from safelight.objects.reconcile import Standing
-from safelight.objects.repo import retake_or
+from safelight.objects.repo import raise_retake
 from safelight.objects.store import Landed, Place
 
 _TERMINATE_MS = 5000
@@ -171,7 +171,8 @@ async def store(
             *lessee,
         )
     except asyncpg.PostgresError as error:
-        raise retake_or(error) from error
+        raise_retake(error)
+        raise
     assert row is not None  # noqa: S101 - a function's row
     return OffloadResult(
         OffloadOutcome(row["outcome"]),

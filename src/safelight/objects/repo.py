@@ -52,7 +52,8 @@ async def put(
             now,
         )
     except asyncpg.PostgresError as error:
-        raise retake_or(error) from error
+        raise_retake(error)
+        raise
     return _written(row)
 
 
@@ -378,8 +379,10 @@ async def set_walk(db: Database, name: str, position: str, begun_at: int) -> Non
     )
 
 
-def retake_or(error: asyncpg.PostgresError) -> Exception:
-    return Retake() if error.sqlstate == _RETAKE else error
+def raise_retake(error: asyncpg.PostgresError) -> None:
+    """If that is what it says."""
+    if error.sqlstate == _RETAKE:
+        raise Retake from error
 
 
 def _written(row: Any) -> Written:

@@ -118,7 +118,8 @@ async def leave_behind(db: Database) -> None:
     )
 
 
-@pytest.mark.parametrize("point", points_of("queue."))
+# Adopting is what a start does: ingest/test_node.py.
+@pytest.mark.parametrize("point", points_of("queue.", without=["queue.adopt"]))
 async def test_a_failure_at_any_statement_loses_no_job(database: Database, point: str) -> None:
     armed = failpoints.arm(point, "raise@1")
     renewal = armed if point == "queue.renew" else failpoints.observe("queue.renew")
