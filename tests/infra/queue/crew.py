@@ -177,6 +177,8 @@ class Labourer:
         self.dismiss()
 
     def dismiss(self) -> str:
-        """Waits for its end; what it had to say."""
+        """Waits for its end; what it had to say, the first time."""
+        if self.process.stderr is None or self.process.stderr.closed:
+            return ""
         _, said = self.process.communicate(timeout=20)
         return said.decode()

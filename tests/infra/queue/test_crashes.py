@@ -31,8 +31,7 @@ async def hire(database: Database) -> AsyncIterator[Hire]:
 
     yield begin
     for labourer in hired:
-        if labourer.process.poll() is None:
-            labourer.kill()
+        labourer.kill()
 
 
 async def how_many(database: Database, what: str) -> int:
