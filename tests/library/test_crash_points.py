@@ -54,7 +54,7 @@ async def api(database_url: str, tmp_path: Path) -> AsyncIterator[Api]:
 async def replace_the_dead(api: Api, workers: Workers, points: list[str]) -> None:
     """A new worker for one that died, armed with the points nobody died at yet.
 
-    Nobody waits here for leases or for later tries.
+    Nobody waits here for leases or for later tries, and no job becomes a suspect.
     """
     left = set(points)
     while (code := workers.started[-1].poll()) in {None, EXIT_CODE}:
@@ -62,7 +62,9 @@ async def replace_the_dead(api: Api, workers: Workers, points: list[str]) -> Non
             left -= {point for point in left if f"ended at {point}\n" in workers.said()}
             workers.start(SAFELIGHT_FAILPOINTS=",".join(f"{point}=exit" for point in left))
             await api.app.db.execute("UPDATE jobs SET lease_until = now() WHERE status = 'running'")
-        await api.app.db.execute("UPDATE jobs SET run_at = now() WHERE status = 'delayed'")
+        await api.app.db.execute(
+            "UPDATE jobs SET run_at = now(), deaths = 0 WHERE status = 'delayed'"
+        )
         api.app.registry.get(Queue).wake()
         await asyncio.sleep(0.1)
     raise AssertionError(f"a worker ended with {code}")

@@ -175,7 +175,7 @@ def outcome_of(prediction: Any) -> ProviderAnswer | None:
             if media
             else Refused.because(reason, TaskErrorCode.PROVIDER_ERROR)
         )
-    if status in {"failed", "canceled", "aborted"}:
+    if status in ("failed", "canceled", "aborted"):  # not a set: it may be anything
         words = one_line(prediction.get("error"), f"the prediction {status}")
         return Refused.because(f"Replicate: {words}", TaskErrorCode.PROVIDER_ERROR)
     return Accepted(task_id)
