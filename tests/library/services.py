@@ -6,6 +6,7 @@ from typing import Any
 import asyncpg
 from obstore.store import MemoryStore
 
+from library.dated import DatedStore
 from library.scripted import Scripted
 from objects.stores import Local, Watch
 from safelight.classification import jobs as classification
@@ -26,7 +27,6 @@ from safelight.objects import jobs as objects
 from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
 from safelight.objects.notifications.intake import Intake
-from safelight.objects.s3 import S3Store
 from safelight.objects.store import ObjectStore
 from safelight.settings import load
 
@@ -76,7 +76,7 @@ class Services:
         if not self.telling:
             return Local(self.db, root / "blobs", self.clock).store
         memory: Any = self.bucket  # the same interface as any of obstore's
-        return S3Store(
+        return DatedStore(
             self.db, memory, memory, self.clock, RandomIds(), root / "spool", telling=True,
             where="memory",
         )  # fmt: skip

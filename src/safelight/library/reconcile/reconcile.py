@@ -14,7 +14,9 @@ tombstones hold; nothing is written past them.
 Of a bucket that tells by itself the bucket alone knows: its listing is compared with the entries,
 and each entry's object is asked for, as many as there is time for. Nothing is taken for gone that
 the bucket has not said to be gone. Gap: the same bytes uploaded again under the same name look
-alike in a listing, so a lost notification of that is not found.
+alike in a listing, so a lost notification of that is not found; and a bucket may date an upload in
+parts by its beginning, so a delete in the middle of it, heard after us, outranks it until the
+upload's own notification comes.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -103,12 +105,15 @@ class LibraryReconcile:
         position = await kv.get(self._db, key, now=self._clock.now_ms()) or ""
         while not over:
             now = self._clock.now_ms()
-            page = await next_page(position, (now - self._young_ms, now + self._young_ms))
+            page = await next_page(position, self._young(now))
             mended += await self._mend_all(page.suspects)
             position = page.position or ""
             await kv.put(self._db, key, position, now=now)
             over = not position or self._clock.monotonic() >= until
         return mended
+
+    def _young(self, now: int) -> tuple[int, int]:
+        return now - self._young_ms, now + self._young_ms
 
     async def _objects_page(self, after: str, young: tuple[int, int]) -> Page:
         return await repo.objects_page(self._db, after, self._page, young)
@@ -133,7 +138,7 @@ class LibraryReconcile:
         held = [
             (name, one.etag)
             for name, one in names
-            if name and name.organization in known and not young[0] <= one.event_time <= young[1]
+            if name and name.organization in known and not _lies_in(young, one)
         ]
         suspects = await repo.differing(self._db, held)
         return Page(suspects, listed[-1].key if listed else None)
@@ -167,6 +172,8 @@ class LibraryReconcile:
 
     async def _mend(self, one: Name) -> Mend | None:
         held = await self._held(one.key)
+        if held is not None and _lies_in(self._young(self._clock.now_ms()), held):
+            return None
         async with self._units.open(one.organization) as unit:
             found = await library.look(unit, one.name)
             info = held if self._telling else await self._indexed(unit, one.key)
@@ -185,7 +192,8 @@ class LibraryReconcile:
         match mend:
             case TellCreated():
                 assert info is not None  # noqa: S101 - it is what the store holds
-                await self._tell(unit, one, Action.CREATED, info.event_time, info)
+                time = _end_of_second(info.event_time) if self._telling else info.event_time
+                await self._tell(unit, one, Action.CREATED, time, info)
             case TellDeleted(mark):
                 # Right after what the entry stands for: whatever is newer outranks it.
                 await self._tell(unit, one, Action.DELETED, mark.stamp.event_time + 1, None)
@@ -241,6 +249,17 @@ class LibraryReconcile:
 
 def _now(info: ObjectInfo | None) -> StoreNow | None:
     return StoreNow(info.etag, info.metadata.get("idempotencyKey")) if info else None
+
+
+def _lies_in(young: tuple[int, int], one: ObjectInfo | Listed) -> bool:
+    return young[0] <= one.event_time <= young[1]
+
+
+def _end_of_second(time: int) -> int:
+    """A bucket dates its objects in whole seconds. As in notifications that counts as the second's
+    end: otherwise a delete of the same second, heard after us, would outrank the upload after it.
+    Nothing newer is of that second any more, because what is young is not told of."""
+    return time - time % 1000 + 999
 
 
 def _facts(one: Name, mark: Mark, run: int) -> dict[str, Any]:
