@@ -9,7 +9,8 @@ import asyncpg
 import httpx
 import pytest
 
-from harness import Server, await_ready, eventually, launch, picture, running
+from harness import await_ready, eventually, launch, picture, running
+from nursery import bear
 from points import points_of
 from safelight.infra.failpoints import EXIT_CODE
 
@@ -37,27 +38,21 @@ def rows(url: str) -> list[asyncpg.Record]:
     return asyncio.run(fetch())
 
 
-def crash_at(point: str, directory: Path, url: str) -> Server:
-    environment = {"SAFELIGHT_DATABASE_URL": url, "SAFELIGHT_FAILPOINTS": f"{point}=exit"}
-    server = await_ready(launch(directory, "--no-worker", environment=environment))
-    assert server.files() == []
+def crash_at(point: str, directory: Path, url: str) -> None:
     on_conflict = "rename" if point.endswith("_if_free") else "replace"
-    with pytest.raises(httpx.HTTPError):
-        server.upload(picture(), params={"onConflict": on_conflict})
-    assert server.process.wait(20) == EXIT_CODE, point
-    return server
+    arguments = (url, str(directory), on_conflict)
+    child = bear("ingest.victim:upload", *arguments, points=f"{point}=exit")
+    assert child.wait() == EXIT_CODE, point
 
 
 def test_killed_before_the_record(tmp_path: Path, database_url: str) -> None:
     """Each life but the last ends at one of the steps, and begins without a trace of the one before."""
-    environment = {"SAFELIGHT_DATABASE_URL": database_url}
     for point in BEFORE_THE_RECORD:
-        server = crash_at(point, tmp_path, database_url)
+        crash_at(point, tmp_path, database_url)
         assert rows(database_url) == [], point
-        assert not server.logged("[Upload]"), point
-        for path in server.ingest_dir.glob("img_*"):  # its record may come for a minute
+        for path in (tmp_path / "ingest").glob("img_*"):  # its record may come for a minute
             os.utime(path, (time.time() - 61, time.time() - 61))
-    with running(tmp_path, "--no-worker", **environment) as server:
+    with running(tmp_path, "--no-worker", SAFELIGHT_DATABASE_URL=database_url) as server:
         assert server.files() == []
         image = server.upload(picture()).json()["imageId"]
         assert server.files() == [f"{image}.jpg"]
