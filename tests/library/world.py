@@ -22,8 +22,7 @@ from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.dead_letters import TwinAlive
 from safelight.infra.queue.jobs import Dead, Job, JobOutcome
-from safelight.infra.queue.ledger import Ledger
-from safelight.infra.queue.outcomes import outcome_of
+from safelight.infra.queue.ledger import Ledger, outcome_of
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import Image, ImageStatus

@@ -20,7 +20,7 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Opening, Verdict
-from safelight.infra.queue.outcomes import outcome
+from safelight.infra.queue.ledger import outcome
 from safelight.infra.queue.queue import Queue
 from safelight.objects import repo as objects_repo
 from safelight.objects.jobs import DELIVER, DeliverPayload

@@ -16,8 +16,7 @@ from typing import Any
 from safelight.infra.queue import repo
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import Dead, Job, JobOutcome
-from safelight.infra.queue.ledger import Ledger
-from safelight.infra.queue.outcomes import outcome_of
+from safelight.infra.queue.ledger import Ledger, outcome_of
 from safelight.infra.queue.queue import Queue
 
 

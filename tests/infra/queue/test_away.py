@@ -27,7 +27,7 @@ from safelight.infra.queue.jobs import (
     Retry,
     Verdict,
 )
-from safelight.infra.queue.outcomes import outcome
+from safelight.infra.queue.ledger import outcome
 from safelight.objects.store import StoreUnavailable
 from safelight.sandbox.sandbox import SandboxTimeout
 from safelight.testing.waiting import until

@@ -28,7 +28,7 @@ from safelight.infra.queue.jobs import (
     Verdict,
     by_name,
 )
-from safelight.infra.queue.outcomes import outcome, outcome_of
+from safelight.infra.queue.ledger import outcome, outcome_of
 
 KIND = a_kind(retry=Backoff(attempts=3, first=1.0, cap=8.0))
 ERROR = Failure("X", "y")

@@ -47,8 +47,7 @@ from safelight.infra.queue.jobs import (
     Slots,
     Verdict,
 )
-from safelight.infra.queue.ledger import Ledger
-from safelight.infra.queue.outcomes import outcome_of
+from safelight.infra.queue.ledger import Ledger, outcome_of
 from safelight.infra.queue.presence import Missing, Presence
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.watchdog import LoopWatchdog
