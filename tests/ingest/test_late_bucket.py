@@ -22,7 +22,7 @@ from safelight.ingest import repo
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.put_back import LOST
 from safelight.ingest.sweep import IngestSweep
-from safelight.objects.store import StoreUnavailable
+from safelight.objects.store import ObjectInfo, StoreUnavailable
 
 __all__ = ["shared", "shared_url"]
 ENDED = Done(already=True)
@@ -279,9 +279,8 @@ async def test_cut_off_while_the_winner_is_put_back(
 
 @pytest.mark.parametrize(
     "point",
-    ["objects.erase", "objects.issue_ticket", "objects.bucket_delete",
-     "objects.record_bucket_delete", "objects.mended", "objects.redeem"],
-)  # fmt: skip
+    ["objects.issue_ticket", "objects.erase", "objects.mended", "objects.redeem"],
+)
 async def test_cut_off_while_a_deleted_name_is_erased(
     yard: Yard, late: LateBucket, point: str
 ) -> None:
@@ -342,3 +341,50 @@ async def test_an_image_under_way_answers_for_itself(yard: Yard, late: LateBucke
     await yard.settle()
     assert (await indexed(yard), await tickets(yard)) == (image.id, 0)
     assert await told(yard) == ["created"] * tells(yard)
+
+
+async def test_recorded_while_the_bucket_is_asked(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the index said before and what became of the image since do not belong together."""
+    image = await yard.receive()
+    failpoints.arm("objects.record_bucket_put", "raise@1")
+    assert isinstance(await yard.bring(image), Retry)
+    failpoints.disarm()
+    store = yard.store
+    assert store
+    head = store.head
+
+    async def slow(key: str) -> ObjectInfo:
+        found = await head(key)
+        monkeypatch.undo()
+        assert await yard.bring(image) == ENDED
+        return found
+
+    monkeypatch.setattr(store, "head", slow)
+    await yard.settle()
+    assert await yard.content() == b"meow"
+    assert (await indexed(yard), await tickets(yard)) == (image.id, 0)
+
+
+async def test_recorded_before_what_came_late_is_erased(
+    yard: Yard, bucket: Bucket, late: LateBucket
+) -> None:
+    old = await yard.receive(content=b"old")
+    held = late.hold("PUT", KEY)
+    assert isinstance(await yard.bring(old), Retry)
+    late.let_through()
+    await yard.delete()
+    assert await yard.bring(old) == ENDED
+    await held.apply()
+    erasing = failpoints.arm("objects.issue_ticket", "hold@1")
+    settling = asyncio.create_task(yard.settle())
+    await erasing.passed()
+    async with another(yard, bucket) as beside:
+        new = await beside.receive(content=b"new")
+        assert await beside.bring(new) == ENDED
+    failpoints.disarm()
+    await settling
+    await yard.settle()
+    assert await yard.content() == b"new"
+    assert (await indexed(yard), await tickets(yard)) == (new.id, 0)

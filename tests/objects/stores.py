@@ -134,6 +134,7 @@ async def settle(units: Units, store: ObjectStore, originals: Originals | None =
     """Long after the last request of the tickets that are open."""
     telling = getattr(store, "_place", "") == Place.TELLING_BUCKET
     await units.db.execute("UPDATE object_outbox SET due = clock_timestamp()")
+    assert isinstance(store, S3Store)
     return await Reconcile(units, store, originals or NoImages(), telling=telling).run()
 
 

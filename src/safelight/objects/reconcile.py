@@ -13,7 +13,6 @@ from datetime import timedelta
 from typing import Protocol, assert_never
 
 from safelight.infra.activity import Units
-from safelight.infra.failpoints import reach
 from safelight.objects import repo
 from safelight.objects.events import Action
 from safelight.objects.store import (
@@ -22,7 +21,6 @@ from safelight.objects.store import (
     Landed,
     NoSuchObject,
     ObjectInfo,
-    ObjectStore,
     Place,
     Unsettled,
 )
@@ -40,6 +38,17 @@ class Standing:
     under_way: bool
     has_file: bool
     failed: bool = False
+
+
+class SettledStore(Protocol):
+    """What is asked of a bucket."""
+
+    async def head(self, key: str) -> ObjectInfo:
+        """Raises `NoSuchObject`."""
+
+    async def erase(self, seen: Unsettled) -> None:
+        """Takes away what the key should not hold. What was recorded since it was seen so stands,
+        and is put back if this has hit it."""
 
 
 class Originals(Protocol):
@@ -131,7 +140,7 @@ def _image(info: ObjectInfo) -> str:
 
 class Reconcile:
     def __init__(
-        self, units: Units, store: ObjectStore, originals: Originals, *, telling: bool
+        self, units: Units, store: SettledStore, originals: Originals, *, telling: bool
     ) -> None:
         self._units = units
         self._db = units.db
@@ -153,7 +162,10 @@ class Reconcile:
             seen, held = await repo.unsettled(self._db, key), await self._held(key)
             if not seen.tickets:
                 return True
-            match await self._decide(seen, held):
+            settlement = await self._decide(seen, held)
+            if await repo.unsettled(self._db, key) != seen:
+                continue  # what the images are was asked after what the index says
+            match settlement:
                 case Agree():
                     if await self._end(seen):
                         return True
@@ -161,13 +173,9 @@ class Reconcile:
                     if await self._tell(seen, held):
                         return True
                 case Erase():
-                    await self._erase(key)
-                case Restore(image):
-                    await self._originals.put_back(image)
-                    await repo.put_off(self._db, seen, _LATER)
-                    return False
-                case LeaveAlone():
-                    await repo.put_off(self._db, seen, _LATER)
+                    await self._store.erase(seen)
+                case Restore() | LeaveAlone():
+                    await self._leave_to_a_job(seen, settlement)
                     return False
                 case never:
                     assert_never(never)
@@ -199,12 +207,10 @@ class Reconcile:
             await repo.redeem(unit.connection, seen)
         return True
 
-    async def _erase(self, key: str) -> None:
-        async def write(cleared: Cleared) -> None:
-            await repo.mended(self._db, Action.DELETED, key, None, "", cleared.ticket)
-
-        await reach("objects.erase")
-        await self._store.delete_with(key, write)
+    async def _leave_to_a_job(self, seen: Unsettled, settlement: Restore | LeaveAlone) -> None:
+        if isinstance(settlement, Restore):
+            await self._originals.put_back(settlement.image)
+        await repo.put_off(self._db, seen, _LATER)
 
     async def _held(self, key: str) -> ObjectInfo | None:
         try:

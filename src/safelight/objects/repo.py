@@ -173,18 +173,21 @@ async def delivered(connection: Connection, event_id: int, now: int) -> None:
 
 @write
 async def issue_ticket(
-    db: Database, action: Action, key: str, now: int, patience: timedelta
+    db: Database,
+    action: Action,
+    key: str,
+    now: int,
+    patience: timedelta,
+    as_of: Unsettled | None = None,
 ) -> int:
-    """`patience`: how long a request of this write can still be applied."""
+    """`patience`: how long a request of this write can still be applied. `as_of`: what the key was
+    when this write was decided about; otherwise what it is."""
     ticket: int = await db.fetchval(
-        "INSERT INTO object_outbox (action, key, begun_at, seen, due) "
-        "SELECT $1, $2, $3, (SELECT event_time FROM objects WHERE key = $2), "
+        "INSERT INTO object_outbox (action, key, begun_at, seen, due) SELECT $1, $2, $3, "
+        "CASE WHEN $5 THEN $6 ELSE (SELECT event_time FROM objects WHERE key = $2) END, "
         "clock_timestamp() + $4 RETURNING id",
-        action,
-        key,
-        now,
-        patience,
-    )
+        action, key, now, patience, as_of is not None, as_of.last if as_of else None,
+    )  # fmt: skip
     return ticket
 
 

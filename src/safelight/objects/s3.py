@@ -57,6 +57,7 @@ from safelight.objects.store import (
     PutWrite,
     R,
     StoreUnavailable,
+    Unsettled,
     Written,
 )
 
@@ -207,8 +208,19 @@ class S3Store:
             await reach("objects.record_bucket_delete")
             return await write(Cleared(self._place, ticket))
 
-    async def _ticket(self, action: Action, key: str) -> int:
-        return await repo.issue_ticket(self._db, action, key, self._clock.now_ms(), PATIENCE)
+    async def erase(self, seen: Unsettled) -> None:
+        """For reconcile.py. The ticket says as of when: whatever was recorded since is no part of
+        what this delete was decided about."""
+        key = seen.key
+        async with self._turn(key, _TURN_SECONDS):
+            ticket = await self._ticket(Action.DELETED, key, as_of=seen)
+            await reach("objects.erase")
+            await self._delete_bytes(key)
+            await repo.mended(self._db, Action.DELETED, key, None, "", ticket)
+
+    async def _ticket(self, action: Action, key: str, as_of: Unsettled | None = None) -> int:
+        now = self._clock.now_ms()
+        return await repo.issue_ticket(self._db, action, key, now, PATIENCE, as_of)
 
     @asynccontextmanager
     async def _turn(self, key: str, seconds: float | None = None) -> AsyncIterator[None]:
