@@ -107,6 +107,7 @@ class S3Store:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._where = where
         self._ours: str | None = None
+        self._claiming = asyncio.Lock()
 
     async def close(self) -> None:
         self._spool.close()
@@ -119,11 +120,14 @@ class S3Store:
 
     async def ready(self) -> None:
         """Refuses a bucket that is not the database's, in words for whoever starts us."""
-        if self._ours is None:
-            self._ours = await claim_bucket(self._db, self, self._where)
+        async with self._claiming:  # by one of those who come at the same time, for all of them
+            if self._ours is None:
+                self._ours = await claim_bucket(self._db, self, self._where)
 
     async def _ready(self) -> None:
         """Before anything is written or believed: the bucket may have been away at the start."""
+        if self._ours is not None:
+            return
         try:
             await self.ready()
         except ConfigurationError as error:
