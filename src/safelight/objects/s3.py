@@ -107,7 +107,7 @@ class S3Store:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._where = where
         self._ours: str | None = None
-        self._claiming = asyncio.Lock()
+        self._claiming: asyncio.Task[str] | None = None
 
     async def close(self) -> None:
         self._spool.close()
@@ -120,9 +120,11 @@ class S3Store:
 
     async def ready(self) -> None:
         """Refuses a bucket that is not the database's, in words for whoever starts us."""
-        async with self._claiming:  # by one of those who come at the same time, for all of them
-            if self._ours is None:
-                self._ours = await claim_bucket(self._db, self, self._where)
+        if self._ours is None:
+            if self._claiming is None or self._claiming.done():
+                self._claiming = asyncio.create_task(claim_bucket(self._db, self, self._where))
+            # Those who come meanwhile share its end, and wait for no bucket one after the other.
+            self._ours = await asyncio.shield(self._claiming)
 
     async def _ready(self) -> None:
         """Before anything is written or believed: the bucket may have been away at the start."""
