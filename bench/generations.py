@@ -32,12 +32,12 @@ _BODY = {
 
 def run(*, waiting: int = WAITING, idle_seconds: float = 15) -> list[Table]:
     table = Table("Generations waiting for a webhook", "what", "value", "budget")
-    with _database() as postgres:
+    with _database() as (postgres, files):
         settings = {
             "SAFELIGHT_DATABASE_URL": postgres.url,
             "SAFELIGHT_GENERATION_VIDEO_TIMEOUT_SECONDS": "86400",
         }
-        with serving(**settings) as server:
+        with serving(files=files, **settings) as server:
             asyncio.run(_ask(server.url, _WARM))
             _settle(postgres.url, _WARM)
             empty, nothing = _rss(server), _idle(server, postgres, idle_seconds)
@@ -57,7 +57,7 @@ def run(*, waiting: int = WAITING, idle_seconds: float = 15) -> list[Table]:
             "≤ 2 %",
         )
         asyncio.run(_come_due(postgres.url))
-        with serving(**settings):
+        with serving(files=files, **settings):
             started = time.monotonic()
             _until(postgres.url, "SELECT count(*) >= $1 FROM generations", waiting)
             table.add(
@@ -69,13 +69,14 @@ def run(*, waiting: int = WAITING, idle_seconds: float = 15) -> list[Table]:
 
 
 @contextmanager
-def _database() -> Iterator[EmbeddedPostgres]:
+def _database() -> Iterator[tuple[EmbeddedPostgres, Path]]:
+    """And the directory that belongs to it: a database knows its files, and wants no others."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="bench-") as directory:
         Path(directory).chmod(0o711)
         postgres = EmbeddedPostgres(Path(directory) / "data")
         postgres.start()
         try:
-            yield postgres
+            yield postgres, Path(directory) / "files"
         finally:
             postgres.stop()
 

@@ -57,12 +57,15 @@ def _buried(processes: list[psutil.Process]) -> float:
 
 
 @contextmanager
-def serving(*options: str, program: str = "safelight", **settings: str) -> Iterator[Measured]:
+def serving(
+    *options: str, program: str = "safelight", files: Path | None = None, **settings: str
+) -> Iterator[Measured]:
+    """On an empty directory; on `files`, which may hold something and stays."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
     environment = {**inherited, "SAFELIGHT_BOOTSTRAP_TOKEN": TOKEN, **settings}
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="bench-") as directory:
         Path(directory).chmod(0o711)
-        data_dir = Path(directory) / "data"
+        data_dir = files or Path(directory) / "data"
         command = [sys.executable, "-m", program, "serve", "--port", "0"]
         started = time.monotonic()
         process = subprocess.Popen(

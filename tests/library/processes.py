@@ -1,10 +1,20 @@
 """Workers in processes of their own, beside a server in the test's."""
 
+import asyncio
 import os
+import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import structlog
+
+from nursery import Child, bear
+from safelight.infra import logs
+from safelight.settings import load
+from safelight.wiring import open_services
 
 
 @dataclass
@@ -14,26 +24,36 @@ class Workers:
     database_url: str
     data_dir: Path
     settings: dict[str, str] = field(default_factory=dict)
-    started: "list[subprocess.Popen[bytes]]" = field(default_factory=list)
+    started: "list[subprocess.Popen[bytes] | Child]" = field(default_factory=list)
 
-    def start(self, **more: str) -> "subprocess.Popen[bytes]":
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
-        ours = {
-            "SAFELIGHT_DATABASE_URL": self.database_url,
-            "SAFELIGHT_DATA_DIR": str(self.data_dir),
-            **self.settings,
-            **more,
-        }
-        log = self.data_dir / f"worker-{len(self.started)}.log"
-        with log.open("wb") as output:
+    def start(self) -> "subprocess.Popen[bytes]":
+        with self._log.open("wb") as output:
             process = subprocess.Popen(
                 [sys.executable, "-m", "safelight", "worker"],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**inherited, **ours},
+                env=os.environ | self._environment,
             )
         self.started.append(process)
         return process
+
+    def fork(self, points: str) -> Child:
+        """The same without the command, where many are started to die soon."""
+        child = bear("library.processes:work", self._environment, str(self._log), points=points)
+        self.started.append(child)
+        return child
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        ours = {
+            "SAFELIGHT_DATABASE_URL": self.database_url,
+            "SAFELIGHT_DATA_DIR": str(self.data_dir),
+        }
+        return ours | self.settings
+
+    @property
+    def _log(self) -> Path:
+        return self.data_dir / f"worker-{len(self.started):02}.log"
 
     async def all_ready(self) -> bool:
         return self.said().count("working") >= len(self.started)
@@ -42,10 +62,26 @@ class Workers:
         """All at once; each gives back what it holds."""
         for process in self.started:
             if process.poll() is None:
-                process.terminate()
+                with suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGTERM)
         for process in self.started:
             process.wait(30)
 
     def said(self) -> str:
         logs = sorted(self.data_dir.glob("worker-*.log"))
         return "\n".join(f"{log.name}:\n{log.read_text()}" for log in logs)
+
+
+async def work(environment: dict[str, str], log: str) -> None:
+    """In the child."""
+    output = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    os.environ |= environment
+    settings = load({})
+    logs.configure(settings.log_format, settings.log_level)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with open_services(settings, environment["SAFELIGHT_DATABASE_URL"], worker=True):
+        structlog.get_logger().info("working")
+        await stop.wait()

@@ -60,7 +60,7 @@ async def replace_the_dead(api: Api, workers: Workers, points: list[str]) -> Non
     while (code := workers.started[-1].poll()) in {None, EXIT_CODE}:
         if code == EXIT_CODE:
             left -= {point for point in left if f"ended at {point}\n" in workers.said()}
-            workers.start(SAFELIGHT_FAILPOINTS=",".join(f"{point}=exit" for point in left))
+            workers.fork(",".join(f"{point}=exit" for point in left))
             await api.app.db.execute("UPDATE jobs SET lease_until = now() WHERE status = 'running'")
         await api.app.db.execute(
             "UPDATE jobs SET run_at = now(), deaths = 0 WHERE status = 'delayed'"
@@ -124,7 +124,7 @@ POINTS = points_of("library.", "classification.", without=ELSEWHERE)
 @pytest.mark.parametrize("points", [POINTS[at::2] for at in range(2)], ids=str)
 async def test_killed_at(points: list[str], api: Api, workers: Workers, vendor: Vendor) -> None:
     vendor.next(refusal(500, 1000))
-    workers.start(SAFELIGHT_FAILPOINTS=",".join(f"{point}=exit" for point in points))
+    workers.fork(",".join(f"{point}=exit" for point in points))
     await until(workers.all_ready, 50)
     travelling = asyncio.create_task(journey(api))
     helping = asyncio.create_task(replace_the_dead(api, workers, points))
