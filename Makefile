@@ -8,6 +8,9 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 # Tests that read the source only: no database, no process.
 GATES  := tests/test_architecture.py tests/test_failpoints.py tests/test_ownership.py tests/test_unions.py
 
+# What is compiled is kept, whatever the surroundings say: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help serve test check format bench docs clean
 
