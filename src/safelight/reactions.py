@@ -3,8 +3,7 @@
 Features never call each other leftwards; what follows from what is said here and nowhere else.
 """
 
-from safelight.library.project import Projection
-from safelight.objects.deliver import Reactions
+from safelight.library.project import Projection, Reactions
 from safelight.objects.events import Action
 from safelight.submissions.endings import DeletedSources
 

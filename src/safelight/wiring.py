@@ -42,10 +42,10 @@ from safelight.ingest.services import open_directory, open_ingest
 from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
 from safelight.library import jobs as library_jobs
+from safelight.library.project import Deliver
 from safelight.library.services import open_library
 from safelight.live.routes import Hub, Messages
 from safelight.objects import jobs as objects_jobs
-from safelight.objects.deliver import Deliver
 from safelight.objects.services import OpenedStore, open_objects, open_store
 from safelight.objects.store import ObjectStore
 from safelight.reactions import reactions
@@ -147,12 +147,12 @@ def _open_features(
     stack.push_async_callback(sandbox.close)
     library = open_library(base, store, classification_jobs.RUN, telling=opened.telling)
     submissions = open_submissions(base, store, sandbox, classifier)
-    deliver = Deliver(base.units, reactions(library.projection, submissions.deleted_sources))
+    deliver = Deliver(base.db, reactions(library.projection, submissions.deleted_sources))
     deleted = submissions.deleted_sources.on_artifact_deleted
     features = (
-        open_objects(base, opened, deliver),
+        open_objects(base, opened, deliver.handle),
         open_accounts(base, secret),
-        open_ingest(base, directory, store, deliver),
+        open_ingest(base, directory, store, deliver.remember),
         library,
         open_classification(base, store, classifier, sandbox),
         open_generations(base, store, secret, address, when_artifact_deleted=deleted),

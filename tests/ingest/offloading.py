@@ -17,7 +17,7 @@ from safelight.infra.files import joined
 from safelight.infra.history import Line
 from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue.jobs import Dead, Job, JobId, Retry, Verdict
+from safelight.infra.queue.jobs import Dead, Done, Job, JobId, Retry, Verdict
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.ingest import jobs, repo
@@ -28,9 +28,10 @@ from safelight.ingest.offload import Offload
 from safelight.ingest.put_back import Restoration, UploadOriginals
 from safelight.ingest.services import open_ingest
 from safelight.library.deletion import UploadDeletion
+from safelight.library.project import Deliver
 from safelight.objects import jobs as objects
-from safelight.objects.deliver import Deliver
-from safelight.objects.events import Action
+from safelight.objects import repo as objects_repo
+from safelight.objects.events import Action, ObjectEvent
 from safelight.objects.services import OpenedStore, open_objects
 from safelight.objects.store import NoSuchObject, ObjectStore
 from safelight.settings import load
@@ -60,13 +61,20 @@ class Yard:
             kinds=kinds, lease=self.lease,
         )  # fmt: skip
         self.units = self.queue.units
-        self.deliver = Deliver(self.units, {Action.CREATED: (), Action.DELETED: ()})
+        self.deliver = Deliver(self.db, dict.fromkeys(Action, (self._react,)))
         self.offload = Offload(
-            self.units, self.store, self.directory, self.queue, self.deliver, Metrics()
+            self.units, self.store, self.directory, self.queue, self.deliver.remember, Metrics()
         )
         self.buried: list[Dead] = []
         self.put_back = Restoration(self.units, self.store, self.directory)
         self.deletion = UploadDeletion(self.store, Units(self.db, self.bus, self.clock))
+
+    async def _react(self, event: ObjectEvent, job: Job[objects.DeliverPayload]) -> Verdict:
+        """In the library's place: ends the delivery and does no more."""
+        async with self.units.open(job.organization) as unit:
+            await objects_repo.delivered(unit.connection, event.id, unit.now)
+            unit.ends(job)
+        return Done(already=True)
 
     @asynccontextmanager
     async def working(self) -> AsyncIterator[Worker]:
@@ -77,8 +85,8 @@ class Yard:
             self.queue, self.units,
         )  # fmt: skip
         features = (
-            open_ingest(base, self.directory, self.store, self.deliver),
-            open_objects(base, OpenedStore(self.store, {}), self.deliver),
+            open_ingest(base, self.directory, self.store, self.deliver.remember),
+            open_objects(base, OpenedStore(self.store, {}), self.deliver.handle),
         )
         worker = Worker(self.queue, [one for feature in features for one in feature.handlers])
         await worker.start()

@@ -22,9 +22,9 @@ from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.offload import Offload
 from safelight.library import jobs as library_jobs
+from safelight.library.project import Deliver
 from safelight.library.services import open_library
 from safelight.objects import jobs as objects
-from safelight.objects.deliver import Deliver
 from safelight.objects.events import Action
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.store import ObjectStore
@@ -63,9 +63,9 @@ class Services:
         self.reconcile._young_ms = -1  # nothing is too young
         self.metrics = base.metrics
         created, deleted = library.projection.on_created, library.projection.on_deleted
-        self.deliver = Deliver(base.units, {Action.CREATED: (created,), Action.DELETED: (deleted,)})
+        self.deliver = Deliver(base.db, {Action.CREATED: (created,), Action.DELETED: (deleted,)})
         self.offload = Offload(
-            base.units, self.store, self.directory, self.queue, self.deliver, base.metrics
+            base.units, self.store, self.directory, self.queue, self.deliver.remember, base.metrics
         )
         self.intake = Intake(base.units)
         self.handlers = self._handlers(

@@ -9,6 +9,7 @@ ingest directory's) ends. A file that is missing or not what was received makes 
 directory that is not the one this worker started with makes the job wait.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from safelight.ingest import repo
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OffloadPayload
 from safelight.ingest.lifecycle import Image, ImageStatus, OffloadOutcome, OffloadResult
-from safelight.objects.deliver import Deliver
 from safelight.objects.events import OURS, Action, ObjectEvent
 from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.keys import object_key
@@ -54,7 +54,7 @@ class Offload:
         store: ObjectStore,
         directory: IngestDirectory,
         queue: Queue,
-        deliver: Deliver,
+        remember: Callable[[ObjectEvent], None],
         metrics: Metrics,
     ) -> None:
         self._units = units
@@ -62,7 +62,7 @@ class Offload:
         self._store = store
         self._directory = directory
         self._lease = queue.lease
-        self._deliver = deliver
+        self._remember = remember
         self._clock = units.clock
         self._outcomes = Counter(
             "safelight_offloads_total",
@@ -139,7 +139,7 @@ class Offload:
         if stored.outcome in {OffloadOutcome.LOST, OffloadOutcome.ALREADY_DONE}:
             return
         if stored.event_id is not None:
-            self._deliver.remember(_event(image, stored, stored.event_id))
+            self._remember(_event(image, stored, stored.event_id))
             delivery = DeliverPayload(stored.event_id, image.name)
             self._units.hand_over(
                 DELIVER,

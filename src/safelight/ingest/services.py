@@ -1,6 +1,7 @@
 """Opens ingest: taking uploads in, bringing them to the store, and keeping the directory small."""
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 
 from safelight.errors import ConfigurationError
@@ -17,7 +18,7 @@ from safelight.ingest.offload import Offload
 from safelight.ingest.put_back import Restoration
 from safelight.ingest.receive import UploadLimits
 from safelight.ingest.sweep import IngestSweep
-from safelight.objects.deliver import Deliver
+from safelight.objects.events import ObjectEvent
 from safelight.objects.store import ObjectStore
 
 
@@ -38,13 +39,17 @@ async def open_directory(db: Database, path: Path, ids: Ids) -> IngestDirectory:
 
 
 def open_ingest(
-    base: Base, directory: IngestDirectory, store: ObjectStore, deliver: Deliver
+    base: Base,
+    directory: IngestDirectory,
+    store: ObjectStore,
+    remember: Callable[[ObjectEvent], None],
 ) -> Feature:
-    """Whoever opens it lets `IngestSweep.at_start` run before the first upload."""
+    """`remember` spares whoever delivers an event reading it back. Whoever opens this lets
+    `IngestSweep.at_start` run before the first upload."""
     settings = base.settings
     limits = UploadLimits(settings.max_upload_bytes, settings.max_pixels, settings.accepted_types)
     ingest = Ingest(base.units, directory, limits, base.ids, base.metrics)
-    offload = Offload(base.units, store, directory, base.queue, deliver, base.metrics)
+    offload = Offload(base.units, store, directory, base.queue, remember, base.metrics)
     sweep = IngestSweep(
         base.queue, directory, base.clock, base.metrics, settings.ingest_ttl_seconds
     )

@@ -8,10 +8,12 @@ which outranks our own notes, and a clash fails the attempt so that the retry lo
 is lenient: a run that could not be stopped in time finds no row to write to.
 """
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
 from safelight.infra.activity import Unit, Units
+from safelight.infra.db import Database
 from safelight.infra.history import Line
 from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import TOPIC, Done, Job, JobKind, Verdict
@@ -37,14 +39,45 @@ from safelight.library.order import (
     delete_is_doubtful,
 )
 from safelight.objects import repo as objects
-from safelight.objects.events import OURS, ObjectEvent
+from safelight.objects.events import OURS, Action, ObjectEvent
 from safelight.objects.jobs import DeliverPayload
 from safelight.objects.keys import split_key
 from safelight.objects.store import NoSuchObject, ObjectStore, StoreUnavailable
 
 _MOST_DIGITS = 9
 _LOOKS = 5
+_REMEMBERED = 1000
 _TOLD = {SkipReason.STALE, SkipReason.DUPLICATE, SkipReason.SUPERSEDED, SkipReason.SAME_UPLOAD}
+
+Reaction = Callable[[ObjectEvent, Job[DeliverPayload]], Awaitable[Verdict]]
+Reactions = Mapping[Action, Sequence[Reaction]]
+
+
+class Deliver:
+    """Takes an event to those who react to it, at least once, in their order. The last one is the
+    projection, which ends the job in its own statement and marks the event as delivered there."""
+
+    def __init__(self, db: Database, reactions: Reactions) -> None:
+        self._db = db
+        self._reactions = reactions
+        self._fresh: dict[int, ObjectEvent] = {}
+
+    def remember(self, event: ObjectEvent) -> None:
+        """Spares reading back what this process has just written; events never change."""
+        if len(self._fresh) < _REMEMBERED:
+            self._fresh[event.id] = event
+
+    async def handle(self, job: Job[DeliverPayload]) -> Verdict:
+        event_id = job.payload.eventId
+        event = self._fresh.pop(event_id, None) or await objects.event(self._db, event_id)
+        verdict: Verdict = Done()
+        if event is None:
+            return verdict
+        for react in self._reactions[event.action]:
+            verdict = await react(event, job)
+            if verdict != Done():
+                break
+        return verdict
 
 
 @dataclass(frozen=True, slots=True)

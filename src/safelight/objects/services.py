@@ -7,11 +7,19 @@ from dataclasses import dataclass
 import structlog
 
 from safelight.infra.base import Base, Feature
-from safelight.infra.queue.handlers import Handler, upkeep
+from safelight.infra.queue.handlers import Handle, Handler, upkeep
 from safelight.infra.queue.jobs import JobKind, Nothing
 from safelight.objects.claim import claim_blobs
-from safelight.objects.deliver import Deliver
-from safelight.objects.jobs import COLLECT, DELIVER, PURGE, RECONCILE, REJECTED, SCRUB, UPKEEP
+from safelight.objects.jobs import (
+    COLLECT,
+    DELIVER,
+    PURGE,
+    RECONCILE,
+    REJECTED,
+    SCRUB,
+    UPKEEP,
+    DeliverPayload,
+)
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.reconcile import Originals, Reconcile
@@ -78,13 +86,13 @@ async def open_store(base: Base, originals: Originals) -> OpenedStore:
     return await STORES[scheme](base, originals)
 
 
-def open_objects(base: Base, opened: OpenedStore, deliver: Deliver) -> Feature:
+def open_objects(base: Base, opened: OpenedStore, deliver: Handle[DeliverPayload]) -> Feature:
     """`deliver` comes from above: it knows who reacts to events."""
     intake = Intake(base.units, opened.bucket)
     return Feature(
         services=(intake,),
         handlers=(
-            Handler(DELIVER, deliver.handle),
+            Handler(DELIVER, deliver),
             Handler(REJECTED, intake.handle_rejected),
             *(upkeep(kind, opened.upkeep.get(kind, _nothing)) for kind in UPKEEP),
         ),
