@@ -145,13 +145,26 @@ def _doubled(found: Found) -> Iterable[str]:
     for (kind, subject), times in told.items():
         if times > 1 and kind in {"upload_ingested", *ENDS}:
             yield f"{kind} of {subject}: {times} times"
-    results = Counter(
-        marker for _, kind, _, marker in found.lines if kind == "classification_updated"
-    )
-    for marker, times in results.items():
-        if times > 1:
-            yield f"classification_updated of {marker}: {times} times"
-    for marker in found.markers - results.keys():
+    yield from _doubled_labels(found)
+
+
+def _doubled_labels(found: Found) -> Iterable[str]:
+    """An image whose place another one took, or that was gone, is classified anew when it is back:
+    that happens to those that a bucket's late write replaced, and that were put back."""
+    standing: dict[str, str] = {}  # whose label a name has
+    labelled = set()
+    for _, kind, subject, marker in found.lines:
+        if kind == "classification_updated":
+            if standing.get(subject) == marker:
+                yield f"classification_updated of {marker}, again"
+            standing[subject] = marker
+            labelled.add(marker)
+        elif kind == "classification_workflow_started":
+            if standing.get(subject) != marker:
+                standing.pop(subject, None)
+        elif kind == "upload_deleted":
+            standing.pop(subject, None)
+    for marker in found.markers - labelled:
         yield f"the entry of {marker} was never told to be classified"
 
 

@@ -62,6 +62,17 @@ def test_each_loss_is_seen(kind: str, change: dict[str, object]) -> None:
     assert kind in judge([FIRST, SECOND], [READER], replace(found(), **change))  # type: ignore[arg-type]
 
 
+def test_an_image_that_was_replaced_and_is_back_has_its_label_told_again() -> None:
+    there = found()
+    there.lines += [
+        (6, "classification_workflow_started", "upload:a.png", "late"),
+        (7, "classification_workflow_started", "upload:a.png", "marker"),
+        (8, "classification_updated", "upload:a.png", "marker"),
+    ]
+    reader = Reader([*READER.seen, (6, 6.0), (7, 6.0), (8, 6.0)])
+    assert judge([FIRST, SECOND], [reader], there) == {}
+
+
 @pytest.mark.parametrize("seen", [[1, 2, 4], [1, 2, 2, 4, 5], [1, 4, 2, 5], [1, 2, 4, 5, 9]])
 def test_a_feed_with_a_gap_a_repetition_or_another_order_is_seen(seen: list[int]) -> None:
     reader = Reader([(seq, 9.0) for seq in seen])
