@@ -132,3 +132,8 @@ class Unavailable(SafelightError):
 
     code = "UNAVAILABLE"
     status = 503
+
+
+class AnswerLost(Unavailable):
+    """The database went away before it answered. What you asked for may have been done; look before
+    you send it again."""

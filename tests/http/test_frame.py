@@ -4,6 +4,7 @@ import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import httpx
 import pytest
 from starlette.requests import Request
@@ -11,6 +12,7 @@ from starlette.requests import Request
 from inprocess import Application, application
 from safelight.errors import RangeNotSatisfiable
 from safelight.http.content import parse_range
+from safelight.http.errors import as_safelight_error
 
 
 @pytest.fixture
@@ -112,9 +114,17 @@ def test_ranges_without_a_byte(header: str) -> None:
         parse_range(header, 10)
 
 
-def test_an_unavailable_database_has_words_per_contract() -> None:
-    from safelight.errors import Unavailable
-    from safelight.http.errors import as_safelight_error
-
-    scope = {"type": "http", "method": "GET", "path": "/", "headers": [], "query_string": b""}
-    assert isinstance(as_safelight_error(Request(scope), ConnectionResetError()), Unavailable)
+@pytest.mark.parametrize(
+    ("method", "lost", "words"),
+    [
+        ("GET", ConnectionResetError(), "nothing was changed"),
+        ("DELETE", asyncpg.LockNotAvailableError(), "nothing was changed"),
+        ("DELETE", ConnectionResetError(), "may have been done"),
+        ("POST", TimeoutError(), "may have been done"),
+    ],
+)
+def test_an_unavailable_database_says_what_it_can(method: str, lost: Exception, words: str) -> None:
+    scope = {"type": "http", "method": method, "path": "/", "headers": [], "query_string": b""}
+    error = as_safelight_error(Request(scope), lost)
+    assert (error.code, error.status) == ("UNAVAILABLE", 503)
+    assert words in error.message

@@ -20,6 +20,7 @@ PageRenderer = Callable[[Request, int, dict[str, Any]], Response]
 UnavailableAs = Mapping[str, type[SafelightError]]
 
 _AWAY = (*STATEMENT_LOST, *SHORT)
+_READING = {"GET", "HEAD", "OPTIONS"}
 _BY_STATUS: dict[int, type[SafelightError]] = {
     401: errors.Unauthenticated,
     403: errors.Forbidden,
@@ -79,7 +80,8 @@ def as_safelight_error(request: Request, exception: Exception) -> SafelightError
     if isinstance(exception, HTTPException):
         return _from_http(exception)
     if isinstance(exception, _AWAY):
-        return errors.Unavailable()
+        maybe_done = isinstance(exception, STATEMENT_LOST) and request.method not in _READING
+        return errors.AnswerLost() if maybe_done else errors.Unavailable()
     if isinstance(exception, UNSTORABLE_TEXT):
         return errors.InvalidRequest("The request holds a character that cannot be stored.")
     structlog.get_logger().error("unexpected error", exc_info=exception)
