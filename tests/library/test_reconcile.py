@@ -8,86 +8,28 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-import obstore
 import pytest
 
 from harness import picture
 from inprocess import application
 from library.conftest import MakeWorld
+from library.reconciling import (
+    ONE,
+    TWO,
+    bury,
+    entry,
+    look_twice,
+    lose,
+    reconciled,
+    stored,
+    story,
+    world_of,
+)
 from library.scripted import Scripted, label_of
 from library.truth import check_end
-from library.world import World
 from safelight.infra import failpoints
 from safelight.library.reconcile import reconcile as module
 from safelight.library.reconcile.reconcile import LibraryReconcile
-from safelight.objects.store import StoreUnavailable
-
-ONE, TWO = b"one", b"two"
-
-
-async def world_of(make_world: MakeWorld, **options: bool) -> World:
-    world = make_world(**options)
-    await world.begin()
-    return world
-
-
-async def stored(world: World, name: str, content: bytes = ONE) -> None:
-    """The image is in the store; its event waits for delivery."""
-    await world.receive(name, content)
-    job = await world.claim(-1, "ingest.offload")
-    assert job
-    await world.work(job)
-
-
-async def lose(world: World, kind: str) -> int:
-    """Jobs of a kind are gone, as if they had never been."""
-    rows = await world.db.fetch("DELETE FROM jobs WHERE kind = $1 RETURNING id", kind)
-    if kind == "objects.deliver":
-        world.story.deliveries -= len(rows)  # nobody will tell of them
-    return len(rows)
-
-
-async def bury(world: World, kind: str) -> None:
-    """Jobs of a kind gave up, and nobody else was told."""
-    await world.db.execute(
-        "UPDATE jobs SET status = 'dead', died_at = now(), owner = NULL, lease_until = NULL, "
-        """error = '{"code": "WORKER_DIED", "message": "It died."}' WHERE kind = $1""",
-        kind,
-    )
-
-
-async def entry(world: World, name: str) -> dict[str, Any] | None:
-    row = await world.db.fetchrow(
-        "SELECT * FROM uploads WHERE organization = $1 AND name = $2", world.organization, name
-    )
-    return dict(row) if row else None
-
-
-async def story(world: World, name: str) -> list[tuple[str, str | None]]:
-    rows = await world.db.fetch(
-        "SELECT type, data ->> 'reason' AS reason FROM activity "
-        "WHERE organization = $1 AND subject = $2 ORDER BY seq",
-        world.organization,
-        f"upload:{name}",
-    )
-    return [(row["type"], row["reason"]) for row in rows]
-
-
-async def reconciled(world: World, name: str) -> list[str | None]:
-    return [reason for kind, reason in await story(world, name) if kind == "upload_reconciled"]
-
-
-async def look_twice(world: World, name: str, what: str) -> str:
-    """One look puts it right and says so; another finds nothing."""
-    assert await world.reconcile.run() == 1
-    await world.drain()
-    assert await world.reconcile.run() == 0
-    [reason] = await reconciled(world, name)
-    count = "safelight_library_reconciled_total"
-    assert world.metrics.registry.get_sample_value(count, {"what": what}) == 1
-    assert reason
-    await check_end(world)
-    return reason
 
 
 async def test_an_object_without_entry(make_world: MakeWorld) -> None:
@@ -321,115 +263,6 @@ async def test_a_death_anywhere(make_world: MakeWorld, point: str) -> None:
     for name in ("told.jpg", "started.jpg", "failed.jpg"):
         assert len(await reconciled(world, name)) == 1
     assert len(await world.dead_letters()) == 1
-
-
-# A bucket whose own notifications are the events
-
-
-async def test_a_notification_that_never_came(make_world: MakeWorld) -> None:
-    world = await world_of(make_world, telling=True)
-    await stored(world, "a.jpg")
-    world.story.notices.clear()
-    assert await world.reconcile.run() == 1
-    await world.drain()
-    found = await entry(world, "a.jpg")
-    assert found
-    assert found["classification_label"] == label_of(ONE)
-    assert await world.reconcile.run() == 0
-
-
-async def _upload_delete_upload(world: World) -> None:
-    """All within one second, which is all that a bucket's own date of the last one says."""
-    for content in (ONE, TWO):
-        world.tick(300)
-        await stored(world, "a.jpg", content)
-        world.tick(100)
-        if content is ONE:
-            await world.delete("a.jpg")
-
-
-@pytest.mark.parametrize("dialect", ["r2", "seconds", "s3"])
-async def test_notifications_that_come_after_the_look(make_world: MakeWorld, dialect: str) -> None:
-    """What the bucket holds was told again: the delete before it does not remove it, and nothing is
-    classified once more."""
-    world = await world_of(make_world, telling=True)
-    world.story.dialect = dialect
-    await _upload_delete_upload(world)
-    assert await world.look() == 1
-    job = await world.claim(0, "objects.deliver")
-    assert job
-    await world.work(job)
-    await world.drain()
-    kinds = [kind for kind, _ in await story(world, "a.jpg")]
-    assert "upload_deleted" not in kinds
-    assert kinds.count("classification_updated") == 1
-    await check_end(world)
-    await world.delete("a.jpg")
-    await world.drain()
-    assert await entry(world, "a.jpg") is None
-
-
-async def test_a_replacement_that_is_young(make_world: MakeWorld) -> None:
-    """The entry is old, what replaced it is not: its notification has time to come."""
-    world = await world_of(make_world, telling=True)
-    await stored(world, "a.jpg")
-    await world.drain()
-    world.reconcile._young_ms = 300_000
-    world.tick(86_400_000)
-    await stored(world, "a.jpg", TWO)
-    for step, mended in ((0, 0), (299_999, 0), (2_000, 1)):
-        world.tick(step)
-        assert await world.reconcile.run() == mended
-
-
-async def test_an_end_that_was_never_told(make_world: MakeWorld) -> None:
-    world = await world_of(make_world, telling=True)
-    await stored(world, "a.jpg")
-    await stored(world, "b.jpg")
-    await world.drain()
-    await world.expire("a.jpg")
-    world.story.notices.clear()
-    assert await world.reconcile.run() == 1
-    await world.drain()
-    assert await entry(world, "a.jpg") is None
-    assert await entry(world, "b.jpg")
-    assert await world.reconcile.run() == 0
-    # Something newer under the name is not beaten by what we told.
-    world.tick(1)
-    await stored(world, "a.jpg", TWO)
-    await world.drain()
-    assert (await entry(world, "a.jpg") or {})["classification_label"] == label_of(TWO)
-
-
-async def test_nothing_is_gone_because_nobody_answers(
-    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An empty listing is no proof, and a bucket that is away proves nothing."""
-    world = await world_of(make_world, telling=True)
-    await stored(world, "a.jpg")
-    await world.drain()
-
-    async def nothing(*_: Any, **__: Any) -> list[Any]:
-        return []
-
-    async def away(_: str) -> Any:
-        raise StoreUnavailable
-
-    monkeypatch.setattr(world.store, "list", nothing)
-    assert await world.reconcile.run() == 0
-    monkeypatch.setattr(world.store, "head", away)
-    with pytest.raises(StoreUnavailable):
-        await world.reconcile.run()
-    assert await entry(world, "a.jpg")
-    assert not await world.db.fetchval("SELECT count(*) FROM jobs")
-
-
-async def test_what_others_keep_in_the_bucket(make_world: MakeWorld) -> None:
-    world = await world_of(make_world, telling=True)
-    for key in ("stranger/a.jpg", "artifacts/x", "loose", f"{world.organization}/plain.jpg"):
-        await obstore.put_async(world.bucket, key, b"x")
-    assert await world.reconcile.run() == 0
-    assert not await world.db.fetchval("SELECT count(*) FROM object_events")
 
 
 # Beside everything else
