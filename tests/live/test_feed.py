@@ -3,6 +3,7 @@
 import asyncio
 import random
 import time
+from contextlib import suppress
 
 import asyncpg
 
@@ -140,6 +141,20 @@ async def test_a_cancelled_query_does_not_silence_the_room(database: Database) -
             unit.tell(Line("x:1", TYPE))
         async with asyncio.timeout(10):
             assert len(await room.after(0)) == 1
+
+
+async def test_a_room_ends_with_its_last_visitor(database: Database) -> None:
+    """Also when there is news in the moment of leaving."""
+    hub = Hub(database, Bus(database, "test"), MESSAGES)
+    async with hub.room("acme", 0) as room:
+        [running] = [task for one, task in hub._rooms.values() if one is room]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # it waits by now
+        room.wake()
+    with suppress(asyncio.CancelledError):
+        async with asyncio.timeout(10):
+            await running
+    assert running.cancelled()
 
 
 async def test_the_feed_can_be_cut_and_history_stays(database: Database) -> None:

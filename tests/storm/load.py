@@ -198,6 +198,7 @@ class Load:
                     f"{url}/api/organizations/{ORGANIZATION}/live?after={reader.position}",
                     additional_headers=AUTHORIZATION, open_timeout=5, close_timeout=1,
                     ping_interval=5, ping_timeout=5,
+                    max_queue=None,  # one that is full can keep it from closing
                 ) as socket:  # fmt: skip
                     for _ in range(draw.choice([1, 20, 300])):
                         seq = int(json.loads(await socket.recv())["seq"])

@@ -105,6 +105,8 @@ async def storm(
             await until(lambda: all(reader.position >= newest - 20 for reader in load.readers), 10)
             await asyncio.sleep(3)  # the last lines are inner ones, perhaps; nothing says so
         for task in listening:
+            if task.done():  # a reader that broke is none that was not told
+                task.result()
             task.cancel()
         report.violations = judge(load.operations, load.readers, found)
         report.violations |= {"not ready": never} if never else {}

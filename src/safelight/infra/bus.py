@@ -146,7 +146,8 @@ class Bus:
             self._greeted = time.monotonic()
             self._send_soon(_OURS, "hello")
         try:
-            await asyncio.wait_for(lost.wait(), _PING_SECONDS)
+            async with asyncio.timeout(_PING_SECONDS):
+                await lost.wait()
         except TimeoutError:
             await connection.execute("SELECT 1")
 

@@ -81,7 +81,8 @@ class Room:
     async def run(self) -> None:
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stale.wait(), _LOOK_SECONDS)
+                async with asyncio.timeout(_LOOK_SECONDS):
+                    await self._stale.wait()
             self._stale.clear()
             try:
                 await self._refresh()

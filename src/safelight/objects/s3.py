@@ -17,7 +17,7 @@ stopped so long in the middle of one and dies right after it has gone on.
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -232,11 +232,10 @@ class S3Store:
     async def _turn(self, key: str, seconds: float | None = None) -> AsyncIterator[None]:
         """Two writes of a key that overlap have to be settled, so within a process they do not; but
         nobody waits longer for that than it is worth."""
-        lock = self._turns.setdefault(key, asyncio.Lock())
-        try:
-            mine: bool = await asyncio.wait_for(lock.acquire(), seconds)
-        except TimeoutError:
-            mine = False
+        lock, mine = self._turns.setdefault(key, asyncio.Lock()), False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                mine = await lock.acquire()
         try:
             yield
         finally:

@@ -35,7 +35,8 @@ class Presence:
         """Returns once others can see it, or after a while in any case."""
         self._holding = asyncio.create_task(self._hold_for_ever())
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._there.wait(), _PATIENCE_SECONDS)
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await self._there.wait()
 
     async def stop(self) -> None:
         self._holding.cancel()
@@ -64,7 +65,8 @@ class Presence:
             self._there.set()
             while not lost.is_set():
                 try:
-                    await asyncio.wait_for(lost.wait(), self._every)
+                    async with asyncio.timeout(self._every):
+                        await lost.wait()
                 except TimeoutError:
                     await connection.execute("SELECT 1")
         finally:
