@@ -59,7 +59,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LEAVE_SECONDS = _PATIENCE = 5.0
 _CANCEL_SECONDS = 1.0
 _CONNECTIONS = 2  # one for the loop, one for the leases: handlers cannot starve either
-_GRACE_SECONDS = 1.5  # for somebody who has lost a connection to be back
+_GRACE_SECONDS = 1.0  # for somebody who has lost a connection to be back
 _QUIET_SECONDS = 5.0
 _PAUSE_BEHIND_OLDER = 1.0
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # goes on while the machine sleeps
