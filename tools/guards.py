@@ -1,82 +1,57 @@
 """Takes each guard out of the SQL, one at a time, and shows that a test misses it.
 
 A guard is a condition beyond the first (behind an AND, or appended to a list of conditions), an IF
-that returns or refuses, and a lock. For each one the tree is copied, the guard made to let all
-pass, and the tests of its owner are run until one fails. A condition stays, joined by OR true, so
-that the statement keeps its parameters. Ends with 1 if there are guards that nobody misses, or
-whose removal left no SQL.
+that returns or refuses, and a lock. For each one a copy of the source is made to let all pass, and
+the tests of its owner that come by its function are run, shortest first, until one fails. A
+condition stays, joined by OR true, so that the statement keeps its parameters. Ends with 1 if there
+are guards that nobody misses, or whose removal left no SQL.
 
-    python tools/guards.py [owner …] [--list]
+    python tools/guards.py [owner[:function] …] [--list] [--tests "file …"]
 
 Owners are the files in sql/ (queue ingest …) and repos (accounts/repo accounts/sign_in/repo …).
 """
 
 import argparse
-import os
 import re
-import shutil
-import subprocess
 import sys
-import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
-SOURCE = Path("src/safelight")
-NOBODY = "NOBODY MISSES IT"
+from forks import ROOT, SOURCE, Guard, unmissed
+
+# Where each owner's tests are: in tests/, and in which test_*.py.
 TESTS = {
-    "unit": "tests/infra/test_units.py tests/infra/queue/test_leases.py",
-    "activity": "tests/live/test_feed.py tests/infra/test_units.py",
-    "kv": "tests/infra/test_kv.py",
-    "locks": "tests/library/test_races.py tests/live/test_feed.py tests/ingest/test_accept.py "
-    "tests/submissions/test_recovery.py tests/accounts/test_sign_in.py tests/objects "
-    "tests/accounts/test_first_start.py",
-    "queue": "tests/infra/queue/test_leases.py tests/infra/queue/test_enqueueing.py "
-    "tests/infra/queue/test_fairness.py tests/infra/queue/test_schedules.py "
-    "tests/infra/queue/test_dead_letters.py tests/infra/test_units.py "
-    "tests/infra/queue/test_suspects.py tests/infra/queue/test_clock.py "
-    "tests/infra/queue/test_presence.py tests/infra/queue/test_away.py "
-    "tests/ingest/test_node.py tests/infra/queue/test_machine.py",
-    "ingest": "tests/ingest/test_statements.py tests/ingest/test_newer.py "
-    "tests/ingest/test_offload.py tests/ingest/test_late_bucket.py "
-    "tests/ingest/test_offload_s3.py tests/ingest/test_accept.py "
-    "tests/library/test_mutations.py tests/library/test_scenarios.py",
-    "objects": "tests/ingest/test_statements.py tests/objects/test_collect.py "
-    "tests/objects/test_reconcile.py tests/ingest/test_late_bucket.py "
-    "tests/objects/test_conformance.py "
-    "tests/submissions/test_publication.py tests/library/test_library.py",
-    "library": "tests/library/test_statements.py tests/classification/test_runs.py "
-    "tests/library/test_races.py tests/library/test_library.py tests/library/test_scenarios.py "
-    "tests/library/test_mutations.py tests/library/test_convergence.py",
-    "classification": "tests/classification/test_runs.py tests/library/test_mutations.py "
-    "tests/library/test_scenarios.py tests/library/test_library.py "
-    "tests/library/test_convergence.py",
-    "submissions": "tests/submissions/test_blocklist.py",
-    "accounts/repo": "tests/accounts/test_statements.py tests/accounts/test_tokens_and_members.py",
-    "accounts/sign_in/repo": "tests/accounts/test_statements.py tests/accounts/test_sign_in.py",
-    "approvals/repo": "tests/approvals/test_statements.py tests/approvals/test_approvals.py",
-    "generations/repo": "tests/generations/test_statements.py tests/generations/test_sweep.py",
-    "generations/artifacts/repo": "tests/generations/test_statements.py "
-    "tests/generations/test_routes.py",
-    "submissions/repo": "tests/submissions/test_statements.py tests/submissions/test_blocklist.py "
-    "tests/submissions/test_recovery.py",
-    "objects/notifications/repo": "tests/objects/test_intake.py",
-    "infra/queue/repo": "tests/infra/queue/test_dead_letters.py tests/infra/queue/test_leases.py "
-    "tests/infra/queue/test_schedules.py tests/infra/queue/test_page.py tests/ingest/test_node.py "
-    "tests/library/test_reconcile.py tests/infra/queue/test_suspects.py "
-    "tests/infra/queue/test_stopping.py",
-    "ingest/repo": "tests/ingest/test_statements.py tests/ingest/test_unknown_outcomes.py "
-    "tests/ingest/test_newer.py tests/ingest/test_offload.py tests/web/test_upload_page.py",
-    "objects/repo": "tests/objects/test_reconcile.py tests/ingest/test_late_bucket.py "
-    "tests/objects/test_collect.py tests/objects/test_purge.py tests/objects/test_conformance.py "
-    "tests/objects/test_scrub.py tests/library/test_scenarios.py",
-    "library/repo": "tests/library/test_library.py tests/library/test_statements.py "
-    "tests/library/test_scenarios.py tests/library/test_races.py",
-    "library/reconcile/repo": "tests/library/test_reconcile.py",
-    "classification/repo": "tests/classification/test_runs.py tests/library/test_scenarios.py",
+    "unit": "infra/units infra/queue/leases",
+    "activity": "live/feed infra/units",
+    "kv": "infra/kv",
+    "queue": "infra/queue/statements infra/queue/leases infra/queue/enqueueing "
+    "infra/queue/fairness infra/queue/schedules infra/queue/dead_letters "
+    "infra/units infra/queue/suspects infra/queue/clock infra/queue/presence "
+    "infra/queue/away ingest/node infra/queue/machine",
+    "ingest": "ingest/statements ingest/newer ingest/offload ingest/late_bucket "
+    "ingest/offload_s3 ingest/accept library/mutations library/scenarios",
+    "objects": "ingest/statements objects/collect objects/reconcile ingest/late_bucket "
+    "objects/conformance submissions/publication library/library",
+    "library": "library/statements classification/runs library/races library/library "
+    "library/scenarios library/mutations library/convergence",
+    "classification": "classification/runs library/mutations library/scenarios library/library "
+    "library/convergence",
+    "accounts/repo": "accounts/statements accounts/tokens_and_members",
+    "accounts/sign_in/repo": "accounts/statements accounts/sign_in",
+    "approvals/repo": "approvals/statements approvals/approvals",
+    "generations/repo": "generations/statements generations/sweep",
+    "generations/artifacts/repo": "generations/statements generations/routes",
+    "submissions/repo": "submissions/statements submissions/blocklist submissions/recovery",
+    "infra/queue/repo": "infra/queue/statements infra/queue/dead_letters infra/queue/leases "
+    "infra/queue/schedules infra/queue/page ingest/node library/reconcile "
+    "infra/queue/suspects infra/queue/stopping",
+    "ingest/repo": "ingest/statements ingest/unknown_outcomes ingest/newer ingest/offload "
+    "web/upload_page",
+    "objects/repo": "objects/reconcile ingest/late_bucket objects/collect objects/purge "
+    "objects/conformance objects/scrub library/scenarios",
+    "library/repo": "library/library library/statements library/scenarios library/races",
+    "library/reconcile/repo": "library/reconcile",
+    "classification/repo": "classification/runs library/scenarios",
 }
-# The plugin takes longer to import than most of these tests take.
-_LEAN = ("-p", "no:schemathesis", "-p", "no:cacheprovider")
 # A condition ends before any of these, unless they stand in brackets that it opens.
 _END = re.compile(
     r""";|"|\s*\n|\s--|[)\]}]|\s(?:AND|OR|THEN|LOOP|AS|FOR|LIMIT|DO|ORDER|GROUP|WHERE|LEFT|JOIN|UNION"""
@@ -99,22 +74,6 @@ _WITHOUT = {
     _SELECTED: "{} WHERE false",
     _TRIED: "{} OR true",
 }
-# What the server and its driver say of a text that is no statement any more.
-_NO_SQL = re.compile(
-    r"(?:PostgresSyntax|Undefined\w+|Ambiguous\w+|DatatypeMismatch|Indeterminate\w+|Grouping)Error"
-    r"|the server expects \d+ argument"
-)
-
-
-@dataclass(frozen=True)
-class Guard:
-    path: Path
-    function: str
-    line: int
-    start: int
-    stop: int
-    without: str
-    text: str
 
 
 def owners() -> list[str]:
@@ -127,12 +86,8 @@ def path_of(owner: str) -> Path:
     return SOURCE / (f"{owner}.py" if owner.endswith("/repo") else f"sql/{owner}.sql")
 
 
-def tests_of(owner: str) -> str:
-    """A repo that names none has those of the functions it calls: library/repo, library."""
-    return TESTS.get(owner) or TESTS[owner.split("/")[-2]]
-
-
-def guards(owner: str) -> list[Guard]:
+def guards(owner: str, tests: str = "") -> list[Guard]:
+    owner, _, function = owner.partition(":")
     path = path_of(owner)
     source = (ROOT / path).read_text()
     places = [
@@ -142,11 +97,18 @@ def guards(owner: str) -> list[Guard]:
     ]
     begins = [match.end() for match in _AND.finditer(source) if match["guard"] is not None]
     places += [(begin, _end(source, begin), "({} OR true)") for begin in begins]
-    return [
-        _guard(path, source, *place)
+    files = tuple(tests.split()) or _files(owner)
+    found = [
+        _guard(path, source, *place, files)
         for place in sorted(places)
         if "--" not in source[source.rfind("\n", 0, place[0]) + 1 : place[0]]
     ]
+    return [guard for guard in found if function in ("", guard.function)]
+
+
+def _files(owner: str) -> tuple[str, ...]:
+    places = [Path("tests", place) for place in TESTS.get(owner, "").split()]
+    return tuple(str(place.with_name(f"test_{place.name}.py")) for place in places)
 
 
 def _end(source: str, at: int) -> int:
@@ -157,37 +119,14 @@ def _end(source: str, at: int) -> int:
     return at
 
 
-def _guard(path: Path, source: str, start: int, stop: int, without: str) -> Guard:
+def _guard(
+    path: Path, source: str, start: int, stop: int, without: str, tests: tuple[str, ...]
+) -> Guard:
     guard = source[start:stop]
     function = (re.findall(r"(?:FUNCTION|def) (\w+)", source[:start]) or ["at the top"])[-1]
     line = source.count("\n", 0, start) + 1
     text = " ".join(guard.split())
-    return Guard(path, function, line, start, stop, without.replace("{}", guard), text)
-
-
-def judged(guard: Guard | None, tests: str) -> str:
-    """What the tests say without it; or as it is, if there is none."""
-    with tempfile.TemporaryDirectory() as scratch:
-        copy = Path(scratch)
-        shutil.copytree(ROOT / "src", copy / "src")
-        if guard:
-            source = (copy / guard.path).read_text()
-            changed = source[: guard.start] + guard.without + source[guard.stop :]
-            (copy / guard.path).write_text(changed)
-        run = [sys.executable, "-m", "pytest", "-x", "-q", *_LEAN]
-        done = subprocess.run(
-            [*run, *tests.split()],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(copy / "src")},
-            capture_output=True,
-            text=True,
-        )
-    if done.returncode == 0:
-        return NOBODY
-    if broken := _NO_SQL.search(done.stdout):
-        return f"NO SQL ({broken[0]})"
-    by = re.search(r"^(?:FAILED|ERROR) \S*/(\S+)", done.stdout, re.MULTILINE)
-    return f"missed by {by[1] if by else done.stdout[-300:]}"
+    return Guard(path, function, line, start, stop, without.replace("{}", guard), text, tests)
 
 
 def main() -> int:
@@ -196,21 +135,13 @@ def main() -> int:
     )
     parser.add_argument("owners", nargs="*")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--tests", default="")
     asked = parser.parse_args()
-    unmissed = 0
-    for owner in asked.owners or owners():
-        tests, found = tests_of(owner), guards(owner)
-        if found and not asked.list and (red := judged(None, tests)) != NOBODY:
-            sys.exit(f"the tests of {owner} fail as it is: {red}")
-        for guard in found:
-            where = f"{guard.path.relative_to(SOURCE)}:{guard.line} {guard.function}: {guard.text}"
-            if asked.list:
-                print(where)
-                continue
-            word = judged(guard, tests)
-            unmissed += not word.startswith("missed")
-            print(f"{where}\n    {word}", flush=True)
-    return int(unmissed > 0)
+    found = [guard for owner in asked.owners or owners() for guard in guards(owner, asked.tests)]
+    if asked.list:
+        print(*found, sep="\n")
+        return 0
+    return int(unmissed(found) > 0)
 
 
 if __name__ == "__main__":
