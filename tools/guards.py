@@ -20,7 +20,7 @@ from forks import ROOT, SOURCE, Guard, unmissed
 
 # Where each owner's tests are: in tests/, and in which test_*.py.
 TESTS = {
-    "unit": "infra/units infra/queue/leases",
+    "unit": "infra/units infra/queue/leases upgrade/statements",
     "activity": "live/feed infra/units",
     "kv": "infra/kv",
     "queue": "infra/queue/statements infra/queue/leases infra/queue/enqueueing "
@@ -31,7 +31,7 @@ TESTS = {
     "ingest/offload_s3 ingest/accept library/mutations library/scenarios",
     "objects": "ingest/statements objects/collect objects/reconcile ingest/late_bucket "
     "objects/conformance submissions/publication library/library",
-    "library": "library/statements classification/runs library/races library/library "
+    "library": "library/statements upgrade/statements classification/runs library/races library/library "
     "library/scenarios library/mutations library/convergence",
     "classification": "classification/runs library/mutations library/scenarios library/library "
     "library/convergence",
@@ -59,6 +59,7 @@ _END = re.compile(
 )
 _AND = re.compile(r"\bBETWEEN\b[^\n]*? AND |\bAND (?!'\.join)(?P<guard>)")
 _APPENDED = re.compile(r'conditions\.append\(f?"(?P<guard>[^"]+)"\)')
+_NONE = re.compile("--|ON CONFLICT")  # before it on its line: words, or an index of that name
 _IF = re.compile(r"\b(?:ELS)?IF (?P<guard>[^;]+?) THEN")
 _LOCK = re.compile(
     r"(?P<guard>    PERFORM \w+_lock\w*\([^;]*\);\n"
@@ -101,7 +102,7 @@ def guards(owner: str, tests: str = "") -> list[Guard]:
     found = [
         _guard(path, source, *place, files)
         for place in sorted(places)
-        if "--" not in source[source.rfind("\n", 0, place[0]) + 1 : place[0]]
+        if not _NONE.search(source, source.rfind("\n", 0, place[0]) + 1, place[0])
     ]
     return [guard for guard in found if function in ("", guard.function)]
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import asyncpg
 
+from holding import Statement, waits
 from safelight.infra import activity
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
@@ -85,6 +86,18 @@ async def test_readers_miss_and_repeat_nothing(database_url: str) -> None:
     assert len(written) > 500
     db.terminate()
     other.terminate()
+
+
+async def test_who_tells_an_organization_waits_for_whoever_does(database: Database) -> None:
+    """Or a smaller seq could be seen after a larger one: too rarely for readers to be sure to meet."""
+
+    def tell(organization: str) -> Statement:
+        return lambda c: c.execute(
+            """SELECT activity_append($1, 1, '[{"subject": "x:1", "type": "x"}]')""", organization
+        )
+
+    assert await waits(database, tell("acme"), tell("acme"))
+    assert not await waits(database, tell("acme"), tell("else"))
 
 
 async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:

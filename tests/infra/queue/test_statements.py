@@ -74,3 +74,11 @@ async def test_stranded_is_what_waits_for_a_node_that_nobody_serves(
     await database.execute("INSERT INTO job_schedules VALUES ('s', 'k', 'served', 1, now())")
     await put(database, **{"node": "left", "age": 3700, **job})
     assert await repo.stranded(database) == ({"left": 1} if count else {})
+
+
+async def test_letters_are_about_one_organization_and_kind(database: Database) -> None:
+    about = await put(database, status="dead")
+    await put(database, status="dead", organization="else")
+    await put(database, status="dead", kind="test.else")
+    found = await repo.letters_about(database, WORK.name, "acme", {"n": 1})
+    assert [row["id"] for row in found] == [about]
