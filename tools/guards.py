@@ -31,8 +31,8 @@ TESTS = {
     "ingest/offload_s3 ingest/accept library/mutations library/scenarios",
     "objects": "ingest/statements objects/collect objects/reconcile ingest/late_bucket "
     "objects/conformance submissions/publication library/library",
-    "library": "library/statements upgrade/statements classification/runs library/races library/library "
-    "library/scenarios library/mutations library/convergence",
+    "library": "library/statements upgrade/statements classification/runs library/races "
+    "library/library library/scenarios library/mutations library/convergence",
     "classification": "classification/runs library/mutations library/scenarios library/library "
     "library/convergence",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",

@@ -82,3 +82,10 @@ async def test_letters_are_about_one_organization_and_kind(database: Database) -
     await put(database, status="dead", kind="test.else")
     found = await repo.letters_about(database, WORK.name, "acme", {"n": 1})
     assert [row["id"] for row in found] == [about]
+
+
+@pytest.mark.parametrize("status", ["dead", "running"])
+async def test_only_a_waiting_job_is_moved_to_another_time(database: Database, status: str) -> None:
+    await put(database, status=status, key="k")
+    assert await repo.reschedule(database, WORK.name, "k", None, 60) is None
+    assert await statuses(database) == [status]
