@@ -136,6 +136,7 @@ class Bench:
         self._answer.unlink(missing_ok=True)
         if (pid := os.fork()) == 0:
             os.setsid()
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             try:
                 self._answer.write_text(json.dumps(work()))
             except BaseException:  # noqa: BLE001 - the parent's stack is not ours to unwind
@@ -244,6 +245,7 @@ def _replace(path: Path, scratch: Path) -> None:
 def unmissed(asked: Sequence[Guard]) -> int:
     """How many of them nobody misses."""
     os.chdir(ROOT)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # and tidy up
     with tempfile.TemporaryDirectory() as name:
         scratch = Path(name)
         shutil.copytree(ROOT / "src", scratch / "src")

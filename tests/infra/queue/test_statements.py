@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
+from holding import waits
 from infra.queue.crew import WORK
 from safelight.infra.db import Database
 from safelight.infra.queue import repo
-from safelight.infra.queue.jobs import Failure, Job
+from safelight.infra.queue.jobs import Failure, Job, Tended
 
 LEASE = timedelta(seconds=10)
 
@@ -21,7 +22,7 @@ async def put(db: Database, **columns: Any) -> int:
         """
         INSERT INTO jobs (kind, organization, node, payload, key, priority, status, run_at, claim,
                           attempts, deaths, owner, lease, lease_until, died_at, created_at)
-        VALUES ($1, $2, $3, '{"n": 1}', $4, 0, $5, now() + make_interval(secs => $6), 1, 1, $7, $8,
+        VALUES ($1, $2, $3, '{"n": 1}', $4, $10, $5, now() + make_interval(secs => $6), 1, 1, $7, $8,
                 interval '10 s', CASE WHEN $8::text IS NOT NULL THEN now() + interval '10 s' END,
                 CASE WHEN $5 = 'dead' THEN now() END, now() - make_interval(secs => $9))
         RETURNING id
@@ -35,6 +36,7 @@ async def put(db: Database, **columns: Any) -> int:
         row.get("deaths", 0),
         row["owner"],
         float(row.get("age", 0)),
+        row.get("priority", 0),
     )
     return job_id
 
@@ -89,3 +91,194 @@ async def test_only_a_waiting_job_is_moved_to_another_time(database: Database, s
     await put(database, status=status, key="k")
     assert await repo.reschedule(database, WORK.name, "k", None, 60) is None
     assert await statuses(database) == [status]
+
+
+async def test_a_key_is_asked_for_with_its_kind(database: Database) -> None:
+    lives = "SELECT job_lives('test.work', 'k')"
+    await put(database, key="k", kind="test.else")
+    await put(database, key="other")
+    await put(database, key="k", status="dead")
+    assert not await database.fetchval(lives)
+    assert await repo.cancel(database, WORK.name, "k", running=True) is None
+    await put(database, key="k")
+    assert await database.fetchval(lives)
+
+
+async def test_a_node_adopts_living_jobs_of_others_by_their_keys(database: Database) -> None:
+    await put(database, key="k", node="left")
+    await put(database, key="own", node="here")
+    await put(database, key="k", node="left", kind="test.else")
+    await put(database, key="other", node="left")
+    await put(database, key="own", node="left", status="dead")
+    assert await repo.adopt(database, WORK.name, ["k", "own"], "here") == 1
+    nodes = await database.fetch("SELECT node FROM jobs ORDER BY id")
+    assert [row["node"] for row in nodes] == ["here", "here", "left", "left", "left"]
+
+
+# Claiming
+
+ELSEWHERE: list[dict[str, Any]] = [
+    {"kind": "test.else"},
+    {"node": "there"},
+    {"status": "delayed", "due_in": 60},
+]
+
+
+@pytest.mark.parametrize(
+    ("after", "limit", "found"),
+    [("", 9, "a b c"), ("b", 9, "c a b"), ("b", 2, "c a"), ("c", 9, "a b c"), ("aa", 9, "b c a")],
+)
+async def test_organizations_go_round_once(
+    database: Database, after: str, limit: int, found: str
+) -> None:
+    for organization in ("c", "a", "b"):
+        await put(database, organization=organization)
+    for beside in [*ELSEWHERE, {"priority": 1}]:
+        for organization in ("A", "ab", "bb", "d"):
+            await put(database, organization=organization, **beside)
+    organizations = await database.fetchval(
+        "SELECT job_organizations($1, '', 0, $2, $3)", WORK.name, after, limit
+    )
+    assert organizations == found.split()
+
+
+async def test_a_claim_takes_what_is_ready_here(database: Database) -> None:
+    """What is elsewhere neither comes along nor stands in the way by being more urgent."""
+    for beside in ELSEWHERE:
+        for priority in (0, 9):
+            await put(database, **beside, priority=priority)
+    ready = {await put(database), await put(database, node="here")}
+    taken = await repo.claim(database, [(WORK.name, 9, "")], "here", "me", LEASE)
+    assert {row["id"] for row in taken} == ready
+
+
+async def test_a_suspect_is_taken_when_it_is_due_here(database: Database) -> None:
+    suspect: dict[str, Any] = {"status": "delayed", "deaths": 2}
+    for beside in ({"deaths": 1}, {"due_in": 60}, {"kind": "test.else"}, {"node": "there"}):
+        await put(database, **{**suspect, **beside})
+    due = await put(database, **suspect)
+    taken = [await repo.claim_suspect(database, [WORK.name], "here", "me", LEASE) for _ in range(2)]
+    assert [[row["id"] for row in rows] for rows in taken] == [[due], []]
+
+
+# Workers
+
+
+async def test_enrolling_forgets_those_who_left_long_ago(database: Database) -> None:
+    """Not who came just now, who holds a job, or who is there."""
+    for owner in ("me", "new", "holds", "there", "left"):
+        await database.execute(
+            "INSERT INTO job_workers VALUES ($1, now() - make_interval(mins => $2))",
+            owner,
+            59 if owner == "new" else 61,
+        )
+    await put(database, status="running", owner="holds")
+    async with database.connection() as session:
+        await session.execute("SELECT presence_lock('there')")
+        async with database.connection() as enrolling:
+            await repo.enrol(enrolling, "me")
+            await enrolling.execute("SELECT pg_advisory_unlock_all()")
+        await session.execute("SELECT pg_advisory_unlock_all()")
+    left = await database.fetch("SELECT owner FROM job_workers ORDER BY 1")
+    assert [row["owner"] for row in left] == ["holds", "me", "new", "there"]
+
+
+async def test_jobs_are_taken_over_from_who_is_gone(database: Database) -> None:
+    for owner in ("gone", "there", "else"):
+        await put(database, status="running", owner=owner)
+    async with database.connection() as session:
+        await session.execute("SELECT presence_lock('there')")
+        await repo.take_over(database, ["gone", "there"])
+        await session.execute("SELECT pg_advisory_unlock_all()")
+    assert await statuses(database) == ["queued", "running", "running"]
+
+
+async def tend(db: Any, *, owner: str = "me", **options: Any) -> Tended:
+    return await repo.tend(db, [WORK.name], "here", ["s"], owner=owner, **options)
+
+
+async def test_who_moves_jobs_on_waits_for_nobody(database: Database) -> None:
+    """Whoever has a row is about to change it anyway."""
+    await put(database, status="delayed")
+    await put(database, status="delayed", due_in=60)
+    await put(database, status="delayed", deaths=2)
+    for until in ("now()", "now() + interval '1 hour'"):
+        job = await put(database, status="running", owner="gone")
+        await database.execute(f"UPDATE jobs SET lease_until = {until} WHERE id = $1", job)
+    await database.execute("UPDATE jobs SET delayed_at = now() + interval '1 hour' WHERE id = 2")
+    await database.execute("INSERT INTO job_schedules VALUES ('s', 'k', '', 60, now())")
+    before = await statuses(database)
+
+    async def lock(db: Any) -> None:
+        await db.execute("SELECT FROM jobs FOR UPDATE")
+        await db.execute("SELECT FROM job_schedules FOR UPDATE")
+
+    for move in (
+        tend,
+        lambda db: repo.take_over(db, ["gone"]),
+        lambda db: repo.claim_suspect(db, [WORK.name], "here", "me", LEASE),
+        lambda db: db.execute("SELECT job_mend_times()"),
+    ):
+        assert not await waits(database, lock, move)
+    assert await statuses(database) == before
+
+
+async def test_what_is_due_is_moved_on(database: Database) -> None:
+    """And not what is due later, a suspect, or leased."""
+    for job in ({}, {"due_in": 60}, {"deaths": 2}):
+        await put(database, status="delayed", **job)
+    await put(database, status="running")
+    await tend(database)
+    assert await statuses(database) == ["queued", "delayed", "delayed", "running"]
+
+
+@pytest.mark.parametrize(
+    ("owner", "held", "patient", "status"),
+    [
+        ("me", True, False, "running"),
+        ("me", False, False, "queued"),
+        ("you", True, False, "queued"),
+        ("you", False, True, "running"),
+    ],
+)
+async def test_a_lease_that_ended_is_taken_unless_it_is_held(
+    database: Database, owner: str, held: bool, patient: bool, status: str
+) -> None:
+    job = await put(database, status="running", owner=owner)
+    await database.execute("UPDATE jobs SET lease_until = now()")
+    seen = await tend(database, held=[job] if held else [], patient=patient)
+    assert await statuses(database) == [status]
+    assert (seen.wait is None) == (patient or status == "queued")
+
+
+async def test_what_is_seen_of_the_queue(database: Database) -> None:
+    for beside in ELSEWHERE[:2]:
+        await put(database, **beside)
+        await put(database, status="delayed", deaths=2, due_in=-60, **beside)
+    await put(database, status="delayed", deaths=1, due_in=60)
+    seen = await tend(database)
+    assert (seen.ready, seen.suspect, seen.absent) == ([], None, [])
+    assert seen.wait
+    assert 0 < seen.wait <= 60
+    await put(database)
+    await put(database, status="delayed", deaths=2, due_in=30)
+    for owner in ("me", "gone", "unknown"):
+        await put(database, status="running", owner=owner)
+    await database.execute("INSERT INTO job_workers VALUES ('me'), ('gone')")
+    seen = await tend(database)
+    assert (seen.ready, seen.absent) == ([WORK.name], ["gone"])
+    assert seen.suspect
+    assert 0 < seen.suspect <= 30
+
+
+@pytest.mark.parametrize(("next_in", "fires"), [(-1, 1), (59, 0), (120, 1)])
+async def test_a_schedule_fires_when_it_is_due_or_lies(
+    database: Database, next_in: int, fires: int
+) -> None:
+    await database.execute(
+        "INSERT INTO job_schedules VALUES ('s', 'k', '', 60, now() + make_interval(secs => $1))",
+        next_in,
+    )
+    await database.execute("INSERT INTO job_schedules VALUES ('other', 'k', '', 60, now())")
+    await tend(database)
+    assert await database.fetchval("SELECT count(*) FROM jobs") == fires
