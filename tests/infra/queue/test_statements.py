@@ -199,9 +199,9 @@ async def tend(db: Any, *, owner: str = "me", **options: Any) -> Tended:
 
 async def test_who_moves_jobs_on_waits_for_nobody(database: Database) -> None:
     """Whoever has a row is about to change it anyway."""
-    await put(database, status="delayed")
-    await put(database, status="delayed", due_in=60)
-    await put(database, status="delayed", deaths=2)
+    for job in ({}, {"due_in": 60}, {"deaths": 2}):
+        await put(database, status="delayed", **job)
+    await put(database)
     for until in ("now()", "now() + interval '1 hour'"):
         job = await put(database, status="running", owner="gone")
         await database.execute(f"UPDATE jobs SET lease_until = {until} WHERE id = $1", job)
@@ -215,6 +215,7 @@ async def test_who_moves_jobs_on_waits_for_nobody(database: Database) -> None:
 
     for move in (
         tend,
+        lambda db: repo.claim(db, [(WORK.name, 9, "")], "here", "me", LEASE),
         lambda db: repo.take_over(db, ["gone"]),
         lambda db: repo.claim_suspect(db, [WORK.name], "here", "me", LEASE),
         lambda db: db.execute("SELECT job_mend_times()"),
