@@ -203,8 +203,8 @@ async def test_who_moves_jobs_on_waits_for_nobody(database: Database) -> None:
         await put(database, status="delayed", **job)
     await put(database)
     for until in ("now()", "now() + interval '1 hour'"):
-        job = await put(database, status="running", owner="gone")
-        await database.execute(f"UPDATE jobs SET lease_until = {until} WHERE id = $1", job)
+        leased = await put(database, status="running", owner="gone")
+        await database.execute(f"UPDATE jobs SET lease_until = {until} WHERE id = $1", leased)
     await database.execute("UPDATE jobs SET delayed_at = now() + interval '1 hour' WHERE id = 2")
     await database.execute("INSERT INTO job_schedules VALUES ('s', 'k', '', 60, now())")
     before = await statuses(database)
