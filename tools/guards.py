@@ -29,8 +29,8 @@ TESTS = {
     "infra/queue/away ingest/node infra/queue/machine",
     "ingest": "ingest/statements ingest/newer ingest/offload ingest/late_bucket "
     "ingest/offload_s3 ingest/accept library/mutations library/scenarios",
-    "objects": "ingest/statements objects/collect objects/reconcile ingest/late_bucket "
-    "objects/conformance submissions/publication library/library",
+    "objects": "objects/statements ingest/statements objects/collect objects/reconcile "
+    "ingest/late_bucket objects/conformance submissions/publication library/library",
     "library": "library/statements upgrade/statements classification/runs library/races "
     "library/library library/scenarios library/mutations library/convergence",
     "classification": "classification/runs library/mutations library/scenarios library/library "
@@ -46,20 +46,21 @@ TESTS = {
     "infra/queue/suspects infra/queue/stopping",
     "ingest/repo": "ingest/statements ingest/unknown_outcomes ingest/newer ingest/offload "
     "web/upload_page",
-    "objects/repo": "objects/reconcile ingest/late_bucket objects/collect objects/purge "
-    "objects/conformance objects/scrub library/scenarios",
+    "objects/repo": "objects/statements objects/reconcile ingest/late_bucket objects/collect "
+    "objects/purge objects/conformance objects/scrub library/scenarios",
     "library/repo": "library/library library/statements library/scenarios library/races",
     "library/reconcile/repo": "library/reconcile",
     "classification/repo": "classification/runs library/scenarios",
 }
 # A condition ends before any of these, unless they stand in brackets that it opens.
 _END = re.compile(
-    r""";|"|\s*\n|\s--|[)\]}]|\s(?:AND|OR|THEN|LOOP|AS|FOR|LIMIT|DO|ORDER|GROUP|WHERE|LEFT|JOIN|UNION"""
+    r""";|"|\s*\n(?!\s*[<>=])|\s--|[)\]}]|\s(?:AND|OR|THEN|LOOP|AS|FOR|LIMIT|DO|ORDER|GROUP|WHERE|LEFT|JOIN|UNION"""
     r"""|RETURNING)\b"""
 )
 _AND = re.compile(r"\bBETWEEN\b[^\n]*? AND |\bAND (?!'\.join)(?P<guard>)")
 _APPENDED = re.compile(r'conditions\.append\(f?"(?P<guard>[^"]+)"\)')
 _NONE = re.compile("--|ON CONFLICT")  # before it on its line: words, or an index of that name
+_NAME = re.compile(r"(?:FUNCTION |def |^(?=\w+ = ))(\w+)", re.MULTILINE)  # or a text's, in a repo
 _IF = re.compile(r"\b(?:ELS)?IF (?P<guard>[^;]+?) THEN")
 _LOCK = re.compile(
     r"(?P<guard>    PERFORM \w+_lock\w*\([^;]*\);\n"
@@ -124,7 +125,7 @@ def _guard(
     path: Path, source: str, start: int, stop: int, without: str, tests: tuple[str, ...]
 ) -> Guard:
     guard = source[start:stop]
-    function = (re.findall(r"(?:FUNCTION|def) (\w+)", source[:start]) or ["at the top"])[-1]
+    function = _NAME.findall(source[:start])[-1]
     line = source.count("\n", 0, start) + 1
     text = " ".join(guard.split())
     return Guard(path, function, line, start, stop, without.replace("{}", guard), text, tests)

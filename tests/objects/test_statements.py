@@ -1,0 +1,207 @@
+"""What the statements of objects touch and what they leave alone: rows that differ in one thing."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from holding import waits
+from safelight.infra.db import Database
+from safelight.objects import repo
+from safelight.objects.events import Action, ObjectEvent
+
+BLOB, OTHER = 64 * "a", 64 * "b"
+KEY = "acme/a"
+
+
+async def put(db: Database, key: str = KEY, **columns: Any) -> None:
+    row = {"organization": key.partition("/")[0], "present": True, "etag": "e", **columns}
+    await db.execute(
+        "INSERT INTO objects VALUES ($1, $2, $3, $4, $5, 1, 'image/jpeg', $6, $7, $8)",
+        key,
+        row["organization"],
+        key.partition("/")[2],
+        row["present"],
+        row.get("blob"),
+        row.get("metadata", {}),
+        row["etag"],
+        row.get("event_time", 1),
+    )
+
+
+async def put_blob(db: Database, sha256: str = BLOB, **columns: Any) -> None:
+    await db.execute(
+        "INSERT INTO blobs (sha256, size, state, released_at) VALUES ($1, 1, $2, $3)",
+        sha256,
+        columns.get("state", "live"),
+        columns.get("released_at"),
+    )
+
+
+async def put_event(db: Database, **columns: Any) -> ObjectEvent:
+    row = {"action": Action.CREATED, "key": KEY, "event_time": 5, "marker": "m", **columns}
+    event_id: int = await db.fetchval(
+        "INSERT INTO object_events (source, action, key, organization, event_time, metadata, "
+        "received_at, delivered_at) VALUES ('safelight', $1, $2, 'acme', $3, $4, $5, $6) "
+        "RETURNING id",
+        row["action"],
+        row["key"],
+        row["event_time"],
+        {"idempotencyKey": row["marker"]},
+        row.get("received_at", 1),
+        row.get("delivered_at"),
+    )
+    event = await repo.event(db, event_id)
+    assert event
+    return event
+
+
+async def keys(db: Database) -> list[str]:
+    return [row["key"] for row in await db.fetch("SELECT key FROM objects ORDER BY key")]
+
+
+# Objects
+
+
+async def test_what_is_deleted_is_not_there(database: Database) -> None:
+    await put(database, present=False)
+    assert await repo.find(database, KEY) is None
+    assert await repo.listed(database, "", "", 9) == []
+    assert await repo.in_bucket(database, 9) == []
+    assert await database.fetch("SELECT * FROM objects_after('', 9)") == []
+
+
+async def test_a_listing_is_of_one_prefix_and_goes_on_after_a_key(database: Database) -> None:
+    for key in ("acmd/z", "acme/a", "acme/b", "acme/c", "acmf/a"):
+        await put(database, key)
+    found = [await repo.listed(database, "acme/", after, 9) for after in ("", "acme/a")]
+    assert [[item.key[-1] for item in page] for page in found] == [["a", "b", "c"], ["b", "c"]]
+    assert len(await repo.listed(database, "", "", 9)) == 5
+
+
+async def test_objects_of_organizations_alone_are_walked(database: Database) -> None:
+    await put(database, "pins/1", organization=None)
+    await put(database)
+    rows = await database.fetch("SELECT key FROM objects_after('', 9)")
+    assert [row["key"] for row in rows] == [KEY]
+
+
+async def test_a_bucket_holds_what_is_no_blob(database: Database) -> None:
+    await put_blob(database)
+    await put(database, "acme/blob", blob=BLOB)
+    await put(database, "acme/bucket")
+    assert await repo.in_bucket(database, 9) == ["acme/bucket"]
+
+
+async def test_what_is_long_gone_and_long_delivered_is_forgotten(database: Database) -> None:
+    await put(database, "acme/gone", present=False, event_time=4)
+    await put(database, "acme/young", present=False, event_time=5)
+    await put(database, "acme/there", event_time=4)
+    await put_event(database, received_at=4, delivered_at=9)
+    kept = [
+        await put_event(database, received_at=5, delivered_at=9),
+        await put_event(database, received_at=4),
+    ]
+    await repo.purge_deleted(database, 5)
+    assert await keys(database) == ["acme/there", "acme/young"]
+    rows = await database.fetch("SELECT id FROM object_events ORDER BY id")
+    assert [row["id"] for row in rows] == [event.id for event in kept]
+
+
+@pytest.mark.parametrize(
+    ("other", "found"),
+    [
+        ({}, True),
+        ({"key": "acme/b"}, False),
+        ({"action": Action.DELETED}, False),
+        ({"event_time": 3}, False),
+        ({"event_time": 6}, False),
+        ({"marker": "mine"}, False),
+    ],
+)
+async def test_another_upload_created_the_key_meanwhile(
+    database: Database, other: dict[str, Any], found: bool
+) -> None:
+    await put_event(database, **{"event_time": 4, **other})
+    mine = await put_event(database, marker="mine")
+    assert await repo.created_other(database, mine, "mine", 3) is found
+    assert not await repo.created_other(database, replace(mine, id=mine.id + 6000), "mine", 3)
+
+
+@pytest.mark.parametrize(
+    ("seen", "state", "pinned"),
+    [
+        ({}, "live", True),
+        ({}, "damaged", True),
+        ({}, "condemned", False),
+        ({"etag": "new"}, "live", False),
+        ({"present": False}, "live", False),
+    ],
+)
+async def test_bytes_are_shared_of_the_object_that_was_seen(
+    database: Database, seen: dict[str, Any], state: str, pinned: bool
+) -> None:
+    await put_blob(database, state=state)
+    await put(database, blob=BLOB, **seen)
+    async with database.transaction() as connection:
+        checksum = await repo.share(connection, KEY, "e", "pins/1", 1)
+    assert checksum == (BLOB if pinned else None)
+    assert await keys(database) == ([KEY, "pins/1"] if pinned else [KEY])
+
+
+@pytest.mark.parametrize("present", [True, False])
+async def test_what_was_mended_is_the_image_that_the_index_says(
+    database: Database, present: bool
+) -> None:
+    await put(database, metadata={"imageId": "i"}, present=present)
+    for image in ("other", "i"):
+        await repo.mended(database, Action.CREATED, KEY, image, f"of {image}", None)
+        etag = await database.fetchval("SELECT etag FROM objects")
+        assert etag == ("of i" if present and image == "i" else "e")
+
+
+# Blobs
+
+
+async def test_condemned_is_what_nothing_refers_to(database: Database) -> None:
+    for sha256 in (BLOB, OTHER):
+        await put_blob(database, sha256, released_at=1)
+    await put(database, blob=BLOB)
+    assert await repo.condemn(database, 5, 9) == 1
+    assert await repo.condemned_in(database, "bb", 9) == [OTHER]
+    await database.execute("UPDATE blobs SET state = 'condemned'")
+    assert await repo.condemned_in(database, "aa", 9) == []
+    assert await repo.condemned_in(database, "bb", 9) == [OTHER]
+
+
+async def test_a_condemned_blob_is_deleted_and_passed_over(database: Database) -> None:
+    await put_blob(database, state="condemned")
+    await put_blob(database, OTHER)
+    assert [blob.sha256 for blob in await repo.blobs_after(database, "", 9)] == [OTHER]
+    await repo.delete_blobs(database, [BLOB, OTHER])
+    assert await repo.known(database, [BLOB, OTHER]) == {OTHER}
+
+
+async def test_a_blob_is_locked_as_it_was_seen(database: Database) -> None:
+    await put_blob(database)
+    version = await repo.blob_version(database, BLOB)
+    assert await waits(
+        database,
+        lambda c: repo.lock_blob(c, BLOB, version),
+        lambda c: repo.lock_blob(c, BLOB, version),
+    )
+    async with database.transaction() as connection:
+        assert await repo.lock_blob(connection, BLOB, version)
+        assert await repo.lock_blob(connection, BLOB, "1") is None
+        await repo.set_blob_state(connection, BLOB, "condemned")
+    version = await repo.blob_version(database, BLOB)
+    async with database.transaction() as connection:
+        assert await repo.lock_blob(connection, BLOB, version) is None
+
+
+async def test_a_blob_has_the_names_of_uploads(database: Database) -> None:
+    await put_blob(database)
+    await put(database, blob=BLOB)
+    await put(database, "pins/1", organization=None, blob=BLOB)
+    async with database.transaction() as connection:
+        assert await repo.names_of(connection, BLOB) == [("acme", "a")]
