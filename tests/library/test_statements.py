@@ -7,6 +7,7 @@ import pytest
 from safelight.infra.activity import Unit
 from safelight.infra.db import Database
 from safelight.library import repo
+from safelight.library.entry import LibraryFilter
 from safelight.library.order import Mark, Stamp, Tombstone
 
 NAME, OTHER = "a.jpg", "b.jpg"
@@ -79,3 +80,119 @@ async def test_tombstones_are_purged_by_age(database: Database, before: int, lef
         await repo.remove(Unit(connection, "org", 5), NAME, tombstone(9))
     assert await repo.purge_tombstones(database, before) == 1 - left
     assert await database.fetchval("SELECT count(*) FROM tombstones") == left
+
+
+# What is asked
+
+
+async def put(db: Any, name: str = NAME, **columns: Any) -> None:
+    """An entry as it is given."""
+    row = {"organization": "org", "event_time": 5, "marker": "m", "run": 1, **columns}
+    await db.execute(
+        "INSERT INTO uploads (organization, name, event_time, source, idempotency_key, run, "
+        "classification_status, classification_label, classification_score, classification_model) "
+        "VALUES ($1, $2, $3, 'safelight', $4, $5, $6, $7, 0.5, 'model')",
+        row["organization"],
+        name,
+        row["event_time"],
+        row["marker"],
+        row["run"],
+        row.get("status", "done"),
+        row.get("label"),
+    )
+
+
+async def bury(db: Database, name: str, time: int) -> None:
+    async with db.transaction() as connection:
+        await repo.remove(Unit(connection, "org", 5), name, tombstone(time))
+
+
+async def test_an_entry_is_found_by_its_name(database: Database) -> None:
+    await put(database, OTHER)
+    assert await repo.find(database, "org", NAME) is None
+    assert not await repo.was_ever_seen(database, "org", NAME)
+    await bury(database, OTHER, 1)
+    assert not await repo.was_ever_seen(database, "org", NAME)
+    await bury(database, NAME, 1)
+    assert await repo.was_ever_seen(database, "org", NAME)
+    await put(database)
+    found = await repo.find(database, "org", NAME)
+    assert found
+    assert found.name == NAME
+
+
+@pytest.mark.parametrize(
+    ("entry", "current"),
+    [({}, True), ({"name": OTHER}, False), ({"marker": "n"}, False), ({"run": 2}, False)],
+)
+async def test_an_entry_stands_for_one_upload_and_run(
+    database: Database, entry: dict[str, Any], current: bool
+) -> None:
+    await put(database, **entry)
+    assert await repo.is_current(database, "org", NAME, "m", 1) is current
+
+
+@pytest.mark.parametrize(
+    ("entry", "labelled"),
+    [({}, True), ({"name": OTHER}, False), ({"marker": "n"}, False), ({"status": "failed"}, False)],
+)
+async def test_a_label_is_that_of_one_upload_once_it_is_done(
+    database: Database, entry: dict[str, Any], labelled: bool
+) -> None:
+    await put(database, **{"label": "TABBY", **entry})
+    label = await repo.label_of(database, "org", NAME, "m")
+    assert label == (("TABBY", 0.5, "model") if labelled else None)
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ({}, True),
+        ({"name": OTHER}, False),
+        ({"marker": "mine"}, False),
+        ({"event_time": 4}, False),
+        ({"event_time": 6}, False),
+    ],
+)
+async def test_another_upload_has_the_name(
+    database: Database, entry: dict[str, Any], found: bool
+) -> None:
+    await put(database, **entry)
+    assert await repo.has_other(database, "org", NAME, "mine", 4, 5) is found
+
+
+async def test_a_page_begins_where_the_last_one_ended(database: Database) -> None:
+    for name, time in (("a", 2), ("b", 2), ("c", 2), ("d", 1), ("e", 3)):
+        await put(database, name, event_time=time)
+    found = await repo.page(database, "org", LibraryFilter(), (2, "b"), 9)
+    assert [entry.name for entry in found] == ["a", "d"]
+
+
+async def test_each_label_once(database: Database) -> None:
+    for name, label in (("a", "TABBY"), ("b", None), ("c", "DINGO"), ("d", "TABBY")):
+        await put(database, name, label=label)
+    await put(database, organization="else", label="LYNX")
+    assert await repo.labels(database, "org", 9) == ["DINGO", "TABBY"]
+
+
+async def test_still_to_come_is_what_has_no_entry_and_was_not_deleted_since(
+    database: Database,
+) -> None:
+    await put(database, "entry")
+    for name, time in (("deleted", 5), ("again", 4)):
+        await bury(database, name, time)
+    asked = dict.fromkeys(("entry", "deleted", "again", "new"), 5)
+    assert await repo.still_to_come(database, "org", asked) == {"again", "new"}
+
+
+async def test_a_row_is_changed_by_its_name_and_marker(database: Database) -> None:
+    async with database.transaction() as connection:
+        unit = await begin(connection)
+        other = await of(connection, OTHER)
+        await repo.restart(unit, NAME, f"of {NAME}")
+        await repo.move_time(unit, NAME, mark(f"of {NAME}", 9))
+        assert await of(connection, OTHER) == other
+        [row] = (await of(connection, NAME))["uploads"]
+        assert (row["run"], row["event_time"]) == (2, 9)
+        await repo.restart(unit, NAME, "another")
+        assert (await of(connection, NAME))["uploads"] == [row]
