@@ -2,9 +2,9 @@
 
 Everything is imported and collected once, and there is one PostgreSQL. A first run, of the source
 as it is, notes how long each test takes and which functions it comes by: those that PostgreSQL
-counted in its database, and the profiler in repos. Without a guard only tests that come by its
-function are run, shortest first, or all if none does. A test whose database is not seen may come by
-any. Each run is a fork, and leaves nothing behind.
+counted in its database, and those of repos. Without a guard only tests that come by its function
+are run, shortest first, or all if none does. A test whose database is not seen may come by any.
+Each run is a fork, and leaves nothing behind.
 """
 
 import asyncio
@@ -24,8 +24,9 @@ import traceback
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
+from functools import wraps
 from pathlib import Path
-from types import FrameType, FunctionType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import asyncpg
@@ -36,7 +37,8 @@ SOURCE = Path("src/safelight")
 _PYTEST = (
     "-o", "addopts=", "-o", "timeout=60", "--import-mode=importlib", "-p", "no:terminal",
     "-p", "no:schemathesis", "-p", "no:cacheprovider", "-p", "no:xdist",
-    "-k", "not missed_when_gone",  # those take guards out themselves, and must find them
+    # Those take guards out themselves, and must find them.
+    "-k", "not missed_when_gone and not without_the_guard and not without_the_fence",
 )  # fmt: skip
 # What the server and its driver say of a text that is no statement any more.
 _NO_SQL = re.compile(
@@ -81,10 +83,7 @@ class Bench:
     def __init__(self, scratch: Path, server: Any, asked: Sequence[Guard]) -> None:
         self._scratch, self._server, self._asked = scratch, server, asked
         self._answer = scratch / "answer"
-        self._repos = {
-            str(path): str(path.relative_to(scratch)) for path in scratch.rglob("repo.py")
-        }
-        self._note = Note()
+        self._note, self._noting = Note(), False
         self.unmissed = 0
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -151,7 +150,12 @@ class Bench:
         return json.loads(self._answer.read_text()) if self._answer.exists() else None
 
     def _noted(self, session: pytest.Session) -> dict[str, Any]:
-        sys.setprofile(self._profile)
+        self._noting = True
+        for path in (ROOT / SOURCE).rglob("repo.py"):
+            module = _imported(path.relative_to(ROOT))
+            for name, function in _functions(module):
+                key = f"{path.relative_to(ROOT)}:{name}"
+                setattr(module, name, self._telling(function, key))
         return self._run(session.items, session, stop=False)
 
     def _judged(
@@ -176,9 +180,13 @@ class Bench:
                 break
         return notes
 
-    def _profile(self, frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and (file := self._repos.get(frame.f_code.co_filename)):
-            self._note.reached[f"{file}:{frame.f_code.co_name}"] = None
+    def _telling(self, function: Callable[..., Any], key: str) -> Callable[..., Any]:
+        @wraps(function)
+        def told(*args: Any, **kwargs: Any) -> Any:
+            self._note.reached[key] = None
+            return function(*args, **kwargs)
+
+        return told
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -202,7 +210,7 @@ class Bench:
         return made
 
     def _see(self, url: str) -> None:
-        if sys.getprofile():
+        if self._noting:
             self._note.seen = True
             self._note.reached |= dict.fromkeys(asyncio.run(_counted(url)))
 
@@ -233,13 +241,25 @@ async def _drop_databases(url: str) -> None:
 
 def _replace(path: Path, scratch: Path) -> None:
     """The code of a module that everybody has imported, by what its file says now."""
-    name = ".".join(path.relative_to("src").with_suffix("").parts)
-    live = importlib.import_module(name)
-    for key, value in runpy.run_path(str(scratch / path), run_name=name).items():
-        if isinstance(value, FunctionType) and value.__module__ == name:
-            inspect.unwrap(getattr(live, key)).__code__ = inspect.unwrap(value).__code__
-        elif isinstance(value, str) and not key.startswith("__"):
-            setattr(live, key, value)
+    live = _imported(path)
+    changed = runpy.run_path(str(scratch / path), run_name=live.__name__)
+    for name, function in _functions(live):
+        inspect.unwrap(function).__code__ = inspect.unwrap(changed[name]).__code__
+    vars(live).update({name: text for name, text in changed.items() if _is_text(name, text)})
+
+
+def _is_text(name: str, value: object) -> bool:
+    return isinstance(value, str) and not name.startswith("__")
+
+
+def _imported(path: Path) -> ModuleType:
+    return importlib.import_module(".".join(path.relative_to("src").with_suffix("").parts))
+
+
+def _functions(module: ModuleType) -> list[tuple[str, FunctionType]]:
+    """Its own."""
+    found = inspect.getmembers(module, inspect.isfunction)
+    return [(name, each) for name, each in found if each.__module__ == module.__name__]
 
 
 def unmissed(asked: Sequence[Guard]) -> int:
