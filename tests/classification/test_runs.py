@@ -14,6 +14,8 @@ from safelight.infra.db import Database
 from safelight.infra.history import Line
 from safelight.infra.queue.jobs import Job, JobId
 from safelight.library.entry import ENTRY_STATUSES, MACHINE, RunStatus
+from safelight.library.order import Mark, Stamp
+from safelight.library.reconcile import repo as reconcile
 
 TARGET = RunTarget("org", "a.jpg", "m", 1)
 RESULT = Result("TABBY", 0.5, "model", 2)
@@ -80,12 +82,18 @@ async def running(unit: Unit) -> None:
     await repo.note_failure(unit, TARGET, 1, ERROR, final=False)
 
 
+async def gave_up(unit: Unit) -> None:
+    mark = Mark(Stamp(1, None, "safelight"), TARGET.idempotency_key, "e")
+    await reconcile.say_failed(unit, TARGET.name, mark, TARGET.run, ERROR)
+
+
 MOVES: list[tuple[Move, RunStatus]] = [
     (done, RunStatus.DONE),
     (not_wanted, RunStatus.DROPPED),
     (dropped, RunStatus.DROPPED),
     (failed, RunStatus.FAILED),
     (running, RunStatus.RUNNING),
+    (gave_up, RunStatus.FAILED),
 ]
 
 

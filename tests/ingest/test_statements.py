@@ -104,3 +104,92 @@ async def test_a_blob_is_condemned_once(yard: Yard) -> None:
     insert = "INSERT INTO blobs (sha256, size, released_at) VALUES ($1, 1, 1)"
     await yard.db.execute(insert, BLOB)
     assert [await objects.condemn(yard.db, 9, 10) for _ in range(2)] == [1, 0]
+
+
+async def intend(yard: Yard, image: Image) -> None:
+    await yard.db.execute(
+        "INSERT INTO delete_intents VALUES ($1, 'acme', $2, 1)", image.id, image.name
+    )
+
+
+async def become(yard: Yard, image: Image, status: ImageStatus) -> None:
+    await yard.db.execute("UPDATE images SET status = $2 WHERE id = $1", image.id, status)
+
+
+async def index(yard: Yard, name: str, image: Image) -> None:
+    """The object of that name is that image."""
+    landed = Landed(Place.BUCKET, "etag", 1, BLOB)
+    facts = Facts("image/jpeg", {"imageId": image.id})
+    await objects.put(yard.db, f"acme/{name}", landed, facts, 1)
+
+
+async def test_on_its_way_is_the_newest_of_a_name_that_is_not_deleted(yard: Yard) -> None:
+    lone, deleted = await yard.receive("a"), await yard.receive("b")
+    await intend(yard, deleted)
+    _, newer = await yard.receive("c"), await yard.receive("c")
+    await become(yard, await yard.receive("d"), ImageStatus.STORED)
+    failed = await yard.receive("e")
+    await become(yard, failed, ImageStatus.FAILED)
+
+    async def on_their_way(names: list[str] | None) -> list[str]:
+        found = await repo.on_their_way(yard.db, "acme", names, failed_since=0, limit=9)
+        return [image.id for image in found]
+
+    assert await on_their_way(None) == [failed.id, newer.id, lone.id]
+    assert await on_their_way(["a", "b", "c", "d"]) == [newer.id, lone.id]
+
+
+async def test_by_name_it_is_on_its_way_while_it_is_the_object(yard: Yard) -> None:
+    stored, other = await yard.receive("a"), await yard.receive("b")
+    for image in (stored, other):
+        await become(yard, image, ImageStatus.STORED)
+        await index(yard, image.name, stored)
+    found = await repo.on_their_way(yard.db, "acme", ["a", "b"], failed_since=0, limit=9)
+    assert [image.id for image in found] == [stored.id]
+    assert await repo.is_object(yard.db, stored)
+    assert not await repo.is_object(yard.db, other)
+
+
+async def test_a_name_is_taken_while_an_image_is_on_its_way_to_it(yard: Yard) -> None:
+    image = await yard.receive("a")
+
+    async def taken(name: str) -> bool:
+        under_way = await repo.is_under_way(yard.db, "acme", name)
+        assert await repo.taken_names(yard.db, "acme", [name]) == ({name} if under_way else set())
+        return under_way
+
+    assert await taken("a")
+    assert not await taken("b")
+    await become(yard, image, ImageStatus.STORED)
+    assert not await taken("a")
+    await become(yard, image, ImageStatus.INGESTED)
+    await intend(yard, image)
+    assert not await taken("a")
+
+
+async def test_a_delete_forbids_what_is_on_its_way_to_its_name(yard: Yard) -> None:
+    image, stored, _ = [await yard.receive(name) for name in ("a", "a", "b")]
+    await become(yard, stored, ImageStatus.STORED)
+    await yard.delete("a")
+    rows = await yard.db.fetch("SELECT image_id FROM delete_intents")
+    assert [row["image_id"] for row in rows] == [image.id]
+
+
+async def test_a_file_may_be_needed_while_a_write_of_its_name_is_open(yard: Yard) -> None:
+    images = [await yard.receive(name) for name in ("a", "b")]
+    await yard.db.execute(
+        "INSERT INTO object_outbox (action, key, begun_at) VALUES ('created', 'acme/a', 1)"
+    )
+    ids = [image.id for image in images]
+    assert await repo.unsettled(yard.db, ids) == {ids[0]}
+
+
+async def test_only_a_backend_that_was_ours_is_ended(yard: Yard) -> None:
+    """Its number may be somebody else's by now, or that of whoever asks."""
+    image = await yard.receive()
+    async with yard.db.connection() as other, yard.db.transaction() as asking:
+        numbers = [connection.get_server_pid() for connection in (other, asking)]
+        assert await repo.was_recorded(asking, image.id, numbers[1])  # type: ignore[arg-type]
+        await asking.execute("SET LOCAL ROLE pg_read_all_data")
+        assert await repo.was_recorded(asking, image.id, numbers[0])  # type: ignore[arg-type]
+        assert await other.fetchval("SELECT true")
