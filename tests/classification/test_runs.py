@@ -169,6 +169,18 @@ async def test_a_result_or_a_failure_is_taken_only_by_the_entry_it_is_for(
         assert (entry["classification_status"], entry["classification_label"]) == ("pending", None)
 
 
+async def test_who_lost_the_job_writes_nothing(database: Database) -> None:
+    async with database.transaction() as connection:
+        await with_run(connection, RunStatus.PENDING)
+        await with_entry(connection, ("org", "a.jpg", "m", 1))
+        lost = Job(JobId(1), RUN, "org", {}, 1, 1)
+        assert await repo.apply(connection, TARGET, RESULT, lost, LINE, LINE) == (False, False)
+        assert await statuses(connection) == [RunStatus.PENDING]
+        label = await connection.fetchval("SELECT classification_label FROM uploads")
+        assert label is None
+        assert await connection.fetchval("SELECT count(*) FROM activity") == 0
+
+
 async def test_only_runs_of_the_marker_are_counted_and_asked(database: Database) -> None:
     async with database.transaction() as connection:
         for organization, name, marker, _ in OTHERS:
