@@ -181,6 +181,16 @@ async def test_who_lost_the_job_writes_nothing(database: Database) -> None:
         assert await connection.fetchval("SELECT count(*) FROM activity") == 0
 
 
+async def test_a_reply_is_kept_with_its_run(database: Database) -> None:
+    keys = [("org", "a.jpg", "m", 1), OTHER_RUN, *OTHERS]
+    for key in keys:
+        await with_run(database, RunStatus.PENDING, key)
+    for number, key in enumerate(keys):
+        await repo.save_reply(database, RunTarget(*key), {"n": number})
+    replies = [await repo.saved_reply(database, RunTarget(*key)) for key in keys]
+    assert replies == [{"n": number} for number in range(len(keys))]
+
+
 async def test_only_runs_of_the_marker_are_counted_and_asked(database: Database) -> None:
     async with database.transaction() as connection:
         for organization, name, marker, _ in OTHERS:
