@@ -49,7 +49,7 @@ TESTS = {
     "objects/repo": "objects/statements objects/reconcile ingest/late_bucket objects/collect "
     "objects/purge objects/conformance objects/scrub library/scenarios",
     "library/repo": "library/library library/statements library/scenarios library/races",
-    "library/reconcile/repo": "library/reconcile",
+    "library/reconcile/repo": "library/statements library/reconcile",
     "classification/repo": "classification/runs library/scenarios",
 }
 # Conditions that change the plan and nothing else: the index they ask for has them.

@@ -9,6 +9,7 @@ from safelight.infra.db import Database
 from safelight.library import repo
 from safelight.library.entry import LibraryFilter
 from safelight.library.order import Mark, Stamp, Tombstone
+from safelight.library.reconcile import repo as reconcile
 
 NAME, OTHER = "a.jpg", "b.jpg"
 
@@ -196,3 +197,47 @@ async def test_a_row_is_changed_by_its_name_and_marker(database: Database) -> No
         assert (row["run"], row["event_time"]) == (2, 9)
         await repo.restart(unit, NAME, "another")
         assert (await of(connection, NAME))["uploads"] == [row]
+
+
+# What reconciling walks over
+
+YOUNG = (5, 9)
+
+
+async def put_object(
+    db: Database, name: str, marker: str | None = "m", event_time: int = 1
+) -> None:
+    await db.execute(
+        "INSERT INTO objects VALUES ('org/' || $1, 'org', $1, true, NULL, 1, '', $2, 'e', $3)",
+        name,
+        {"idempotencyKey": marker} if marker else {},
+        event_time,
+    )
+
+
+async def test_suspect_are_objects_no_entry_stands_for(database: Database) -> None:
+    for name, marker, event_time in (
+        ("changed", "n", 1), ("lost", "m", 1), ("nobodys", None, 1), ("same", "m", 1),
+        ("young", "m", 5),
+    ):  # fmt: skip
+        await put_object(database, name, marker, event_time)
+    for name in ("changed", "same"):
+        await put(database, name)
+    page = await reconcile.objects_page(database, "", 9, YOUNG)
+    assert [found.name for found in page.suspects] == ["changed", "lost"]
+
+
+async def test_suspect_are_entries_without_an_object_or_a_job(database: Database) -> None:
+    for name, status in (
+        ("done", "done"), ("idle", "pending"), ("lost", "done"), ("works", "pending"),
+    ):  # fmt: skip
+        await put(database, name, status=status, event_time=1)
+        if name != "lost":
+            await put_object(database, name)
+    await put(database, "young", status="done")
+    await database.execute("SELECT job_enqueue('classification.run', 'org', '{}', 'org/works/m')")
+    page = await reconcile.entries_page(database, "", 9, YOUNG)
+    assert [found.name for found in page.suspects] == ["idle", "lost"]
+    every = await reconcile.entries(database, "", 9, YOUNG)
+    idle = {name.name: idle for name, _, idle in every}
+    assert idle == {"done": False, "idle": True, "lost": False, "works": False, "young": False}
