@@ -187,14 +187,16 @@ async def test_still_to_come_is_what_has_no_entry_and_was_not_deleted_since(
 
 
 async def test_a_row_is_changed_by_its_name_and_marker(database: Database) -> None:
+    """A copy of an object has its marker, under another name."""
     async with database.transaction() as connection:
-        unit = await begin(connection)
-        other = await of(connection, OTHER)
-        await repo.restart(unit, NAME, f"of {NAME}")
-        await repo.move_time(unit, NAME, mark(f"of {NAME}", 9))
+        for name in (OTHER, NAME):
+            await put(connection, name, run=0)
+        unit, other = Unit(connection, "org", 5), await of(connection, OTHER)
+        assert await repo.restart(unit, NAME, "m") == 1
+        await repo.move_time(unit, NAME, mark("m", 9))
         assert await of(connection, OTHER) == other
         [row] = (await of(connection, NAME))["uploads"]
-        assert (row["run"], row["event_time"]) == (2, 9)
+        assert (row["run"], row["event_time"]) == (1, 9)
         await repo.restart(unit, NAME, "another")
         assert (await of(connection, NAME))["uploads"] == [row]
 
