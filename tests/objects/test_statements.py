@@ -1,14 +1,17 @@
 """What the statements of objects touch and what they leave alone: rows that differ in one thing."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from holding import waits
+from library.test_races import until_waiting
 from safelight.infra.db import Database
 from safelight.objects import repo
 from safelight.objects.events import Action, ObjectEvent
+from safelight.objects.store import Facts, Landed, Place
 
 BLOB, OTHER = 64 * "a", 64 * "b"
 KEY = "acme/a"
@@ -149,6 +152,18 @@ async def test_bytes_are_shared_of_the_object_that_was_seen(
     assert await keys(database) == ([KEY, "pins/1"] if pinned else [KEY])
 
 
+async def test_bytes_that_are_being_condemned_are_not_shared(database: Database) -> None:
+    await put_blob(database, released_at=1)
+    await put(database, blob=BLOB)
+    async with database.transaction() as connection:
+        async with database.transaction() as condemning:
+            await condemning.execute("SELECT FROM blobs FOR UPDATE")
+            await condemning.execute("UPDATE blobs SET state = 'condemned'")
+            sharing = asyncio.create_task(repo.share(connection, KEY, "e", "pins/1", 1))
+            await until_waiting(database, 1)
+        assert await sharing is None
+
+
 @pytest.mark.parametrize("present", [True, False])
 async def test_what_was_mended_is_the_image_that_the_index_says(
     database: Database, present: bool
@@ -172,6 +187,30 @@ async def test_condemned_is_what_nothing_refers_to(database: Database) -> None:
     await database.execute("UPDATE blobs SET state = 'condemned'")
     assert await repo.condemned_in(database, "aa", 9) == []
     assert await repo.condemned_in(database, "bb", 9) == [OTHER]
+
+
+async def test_a_blob_that_somebody_has_is_not_waited_for(database: Database) -> None:
+    """Whoever locks it is about to refer to it."""
+    await put_blob(database, released_at=1)
+    locked = "SELECT FROM blobs FOR UPDATE"
+    assert not await waits(database, lambda c: c.execute(locked), lambda c: repo.condemn(c, 5, 9))
+    assert await repo.condemned_shards(database) == []
+
+
+async def test_a_put_takes_blobs_in_the_order_of_their_names(database: Database) -> None:
+    """Whichever of them it gives up: or two that swap theirs would wait for each other in a ring."""
+    for sha256 in (BLOB, OTHER):
+        await put_blob(database, sha256)
+    await put(database, blob=OTHER)
+    landed = Landed(Place.BLOB, BLOB, 1, BLOB, written=True)
+    lock = "SELECT FROM blobs WHERE sha256 = $1 FOR UPDATE NOWAIT"
+    async with database.transaction() as holding:
+        await holding.execute(lock, BLOB)
+        putting = asyncio.create_task(repo.put(database, KEY, landed, Facts("image/jpeg"), 1))
+        await until_waiting(database, 1)
+        async with database.transaction() as looking:
+            await looking.execute(lock, OTHER)
+    await putting
 
 
 async def test_a_condemned_blob_is_deleted_and_passed_over(database: Database) -> None:
