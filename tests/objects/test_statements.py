@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -173,6 +174,69 @@ async def test_what_was_mended_is_the_image_that_the_index_says(
         await repo.mended(database, Action.CREATED, KEY, image, f"of {image}", None)
         etag = await database.fetchval("SELECT etag FROM objects")
         assert etag == ("of i" if present and image == "i" else "e")
+
+
+# Tickets
+
+
+async def issue(db: Database, key: str = KEY) -> int:
+    return await repo.issue_ticket(db, Action.CREATED, key, 1, timedelta(minutes=10))
+
+
+@pytest.mark.parametrize(
+    ("certain", "beside", "open_ones", "settled"),
+    [(True, False, 0, 0), (True, True, 2, 0), (False, False, 1, 1), (False, True, 2, 0)],
+)
+async def test_a_ticket_goes_if_it_was_alone_and_what_it_wrote_is_certain(
+    database: Database, certain: bool, beside: bool, open_ones: int, settled: int
+) -> None:
+    """Otherwise it is due at once, and settled as soon as all of its key are."""
+    await issue(database, "acme/b")
+    if beside:
+        await issue(database)
+    ticket = await issue(database)
+    await database.execute("SELECT ticket_end($1, 'created', $2, $3)", ticket, KEY, certain)
+    left = await repo.unsettled(database, KEY)
+    assert len(left.tickets) == open_ones
+    assert await database.fetchval("SELECT count(*) FROM jobs") == settled
+    assert await repo.due_keys(database, 9) == ([KEY] if settled else [])
+
+
+async def test_a_ticket_that_somebody_ended_is_there_again(database: Database) -> None:
+    await database.execute("SELECT ticket_end(NULL, 'created', $1, true)", KEY)
+    assert await repo.due_keys(database, 9) == []
+    await database.execute("SELECT ticket_end(1000000, 'created', $1, true)", KEY)
+    assert await repo.due_keys(database, 9) == [KEY]
+
+
+async def test_a_key_is_held_as_it_was_seen(database: Database) -> None:
+    await put(database)
+    await issue(database)
+    seen = await repo.unsettled(database, KEY)
+
+    async def held() -> bool:
+        async with database.transaction() as connection:
+            return await repo.hold(connection, seen)
+
+    assert await held()
+    async with database.transaction() as other:
+        await other.execute("SELECT object_lock($1)", KEY)
+        assert not await held()
+    await database.execute("UPDATE objects SET event_time = 2")
+    assert not await held()
+    await database.execute("UPDATE objects SET event_time = 1")
+    await issue(database, "acme/b")
+    assert await held()
+    await issue(database)
+    assert not await held()
+
+
+async def test_a_mending_waits_for_whoever_changes_the_object(database: Database) -> None:
+    assert await waits(
+        database,
+        lambda c: c.execute("SELECT object_lock($1)", KEY),
+        lambda c: repo.mended(c, Action.DELETED, KEY, None, "", None),
+    )
 
 
 # Blobs
