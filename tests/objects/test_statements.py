@@ -277,6 +277,16 @@ async def test_a_put_takes_blobs_in_the_order_of_their_names(database: Database)
     await putting
 
 
+async def test_an_epoch_begins_after_every_put_that_is_ending(database: Database) -> None:
+    async with database.transaction() as putting:
+        await putting.execute("SELECT shard_lock_shared('aa')")
+        beginning = asyncio.create_task(repo.next_epoch(database, "aa"))
+        await until_waiting(database, 1)
+        assert await repo.epoch(database, "aa") == 0
+    await beginning
+    assert await repo.epoch(database, "aa") == 1
+
+
 async def test_a_condemned_blob_is_deleted_and_passed_over(database: Database) -> None:
     await put_blob(database, state="condemned")
     await put_blob(database, OTHER)
