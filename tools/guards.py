@@ -20,37 +20,27 @@ from forks import ROOT, SOURCE, Guard, unmissed
 
 # Where each owner's tests are: in tests/, and in which test_*.py.
 TESTS = {
-    "unit": "infra/units infra/queue/leases upgrade/statements",
-    "activity": "live/feed infra/units",
+    "unit": "infra/units upgrade/statements",
+    "activity": "live/feed",
     "kv": "infra/kv",
-    "queue": "infra/queue/statements infra/queue/leases infra/queue/enqueueing "
-    "infra/queue/fairness infra/queue/schedules infra/queue/dead_letters "
-    "infra/units infra/queue/suspects infra/queue/clock infra/queue/presence "
-    "infra/queue/away ingest/node infra/queue/machine",
-    "ingest": "ingest/statements ingest/newer ingest/offload ingest/late_bucket "
-    "ingest/offload_s3 ingest/accept library/mutations library/scenarios",
-    "objects": "objects/statements ingest/statements objects/collect objects/reconcile "
-    "ingest/late_bucket objects/conformance submissions/publication library/library",
-    "library": "library/statements upgrade/statements classification/runs library/races "
-    "library/library library/scenarios library/mutations library/convergence",
-    "classification": "classification/runs library/mutations library/scenarios library/library "
-    "library/convergence",
+    "queue": "infra/queue/statements infra/queue/leases infra/queue/fairness infra/queue/clock "
+    "infra/queue/dead_letters infra/queue/schedules infra/queue/suspects infra/units",
+    "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept",
+    "objects": "objects/statements ingest/statements objects/collect ingest/offload",
+    "library": "library/statements library/races classification/runs upgrade/statements",
+    "classification": "classification/runs",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",
     "accounts/sign_in/repo": "accounts/statements accounts/sign_in",
     "approvals/repo": "approvals/statements approvals/approvals",
     "generations/repo": "generations/statements generations/sweep",
     "generations/artifacts/repo": "generations/statements generations/routes",
     "submissions/repo": "submissions/statements submissions/blocklist submissions/recovery",
-    "infra/queue/repo": "infra/queue/statements infra/queue/dead_letters infra/queue/leases "
-    "infra/queue/schedules infra/queue/page ingest/node library/reconcile "
-    "infra/queue/suspects infra/queue/stopping",
-    "ingest/repo": "ingest/statements ingest/unknown_outcomes ingest/newer ingest/offload "
-    "web/upload_page",
-    "objects/repo": "objects/statements objects/reconcile ingest/late_bucket objects/collect "
-    "objects/purge objects/conformance objects/scrub library/scenarios",
-    "library/repo": "library/library library/statements library/scenarios library/races",
-    "library/reconcile/repo": "library/statements library/reconcile",
-    "classification/repo": "classification/runs library/scenarios",
+    "infra/queue/repo": "infra/queue/statements infra/queue/dead_letters ingest/node",
+    "ingest/repo": "ingest/statements",
+    "objects/repo": "objects/statements",
+    "library/repo": "library/statements",
+    "library/reconcile/repo": "library/statements",
+    "classification/repo": "classification/runs",
 }
 # Conditions that change the plan and nothing else: the index they ask for has them.
 PLANS = {("_LABELS", "classification_label IS NOT NULL")}

@@ -85,6 +85,17 @@ async def test_whatever_concerns_an_object_waits_for_its_lock(yard: Yard) -> Non
     await waits(yard, "object_lock('acme/a')", lambda c: objects.share(c, "acme/a", "e", "p/1", 1))
 
 
+async def test_whether_bytes_are_wanted_is_asked_under_the_objects_lock(yard: Yard) -> None:
+    image = await yard.receive("a")
+    job, landed = await yard.claim(image), Landed(Place.INGEST, "", 1, BLOB)
+    lessee = (None, yard.queue.lease)
+    await waits(
+        yard,
+        "object_lock('acme/a')",
+        lambda c: repo.store(c, image, landed, "node", {}, LINES, 5, job, lessee),
+    )
+
+
 async def test_a_put_waits_for_whoever_removes_files_of_its_shard(yard: Yard) -> None:
     landed = Landed(Place.BLOB, BLOB, 1, BLOB, written=True)
     await waits(yard, "shard_lock('aa')", lambda c: objects.put(c, "acme/a", landed, FACTS, 1))

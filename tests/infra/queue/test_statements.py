@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from holding import waits
-from infra.queue.crew import WORK
+from infra.queue.crew import WORK, rows
 from safelight.infra.db import Database
 from safelight.infra.queue import repo
-from safelight.infra.queue.jobs import Failure, Job, Tended
+from safelight.infra.queue.jobs import Failure, Job, PutBack, Tended
 
 LEASE = timedelta(seconds=10)
 
@@ -58,12 +58,22 @@ async def test_a_worker_gives_back_its_own(database: Database) -> None:
     assert await statuses(database) == ["queued", "running"]
 
 
-async def test_a_job_that_was_given_back_is_not_buried(database: Database) -> None:
-    """Nobody has claimed it since, so its claim is still that of whoever had it."""
-    job = await loaded(database, await put(database))
+@pytest.mark.parametrize(("status", "claims"), [("queued", 0), ("running", 1)])
+async def test_a_job_that_is_not_ours_is_left_as_it_is(
+    database: Database, status: str, claims: int
+) -> None:
+    """Given back, its claim is still that of whoever had it; taken by another, it is a newer one."""
+    job = await loaded(database, await put(database, status=status))
+    await database.execute("UPDATE jobs SET claim = claim + $1", claims)
+    before = await rows(database)
     async with database.transaction() as connection:
+        assert not await repo.hold(connection, job)
+        assert not await repo.put_off(connection, job, 1)
         assert not await repo.bury(connection, job, Failure("CODE", "words"))
-    assert await statuses(database) == ["queued"]
+    await repo.renew(database, [job], 2 * LEASE)
+    assert await repo.put_back(database, [(job, PutBack(1, None))]) == set()
+    assert await repo.finish(database, [job]) == set()
+    assert await rows(database) == before
 
 
 @pytest.mark.parametrize(
@@ -76,6 +86,14 @@ async def test_stranded_is_what_waits_for_a_node_that_nobody_serves(
     await database.execute("INSERT INTO job_schedules VALUES ('s', 'k', 'served', 1, now())")
     await put(database, **{"node": "left", "age": 3700, **job})
     assert await repo.stranded(database) == ({"left": 1} if count else {})
+
+
+async def test_living_are_those_that_wait_or_run_for_a_value(database: Database) -> None:
+    await put(database)
+    await put(database, status="dead", organization="dead")
+    await put(database, kind="test.else", organization="else")
+    wanted = [("acme", "1"), ("acme", "2"), ("dead", "1"), ("else", "1")]
+    assert await repo.living(database, WORK.name, "n", wanted) == {("acme", "1")}
 
 
 async def test_letters_are_about_one_organization_and_kind(database: Database) -> None:
@@ -158,7 +176,7 @@ async def test_a_suspect_is_taken_when_it_is_due_here(database: Database) -> Non
         await put(database, **{**suspect, **beside})
     due = await put(database, **suspect)
     taken = [await repo.claim_suspect(database, [WORK.name], "here", "me", LEASE) for _ in range(2)]
-    assert [[row["id"] for row in rows] for rows in taken] == [[due], []]
+    assert [[row["id"] for row in each] for each in taken] == [[due], []]
 
 
 # Workers
