@@ -6,6 +6,7 @@ from typing import Any
 import asyncpg
 
 from safelight.infra.db import Database
+from safelight.testing.waiting import until
 
 Statement = Callable[[Any], Awaitable[object]]
 
@@ -21,3 +22,16 @@ async def waits(db: Database, first: Statement, second: Statement) -> bool:
         except asyncpg.LockNotAvailableError:
             return True
     return False
+
+
+async def until_waiting(db: Database, count: int) -> None:
+    """For a lock, that many."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+
+    async def enough() -> bool:
+        return int(await db.fetchval(waiting)) >= count
+
+    await until(enough)

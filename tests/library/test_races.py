@@ -3,25 +3,13 @@
 import asyncio
 from itertools import permutations
 
+from holding import until_waiting
 from library.conftest import MakeWorld
 from library.moves import Moves
 from library.truth import check_step
 from safelight.infra.db import Database
 from safelight.infra.queue.jobs import Done
 from safelight.objects.store import ObjectInfo
-from safelight.testing.waiting import until
-
-
-async def until_waiting(db: Database, count: int) -> None:
-    waiting = (
-        "SELECT count(*) FROM pg_stat_activity "
-        "WHERE datname = current_database() AND wait_event_type = 'Lock'"
-    )
-
-    async def enough() -> bool:
-        return int(await db.fetchval(waiting)) >= count
-
-    await until(enough)
 
 
 async def test_a_delete_and_a_result_do_not_wait_for_each_other(

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from holding import waits
-from library.test_races import until_waiting
+from holding import until_waiting, waits
 from safelight.infra.db import Database
 from safelight.objects import repo
 from safelight.objects.events import Action, ObjectEvent

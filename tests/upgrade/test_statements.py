@@ -3,8 +3,8 @@
 import asyncio
 from datetime import timedelta
 
+from holding import until_waiting
 from infra.queue.crew import WORK, Number
-from library.test_races import until_waiting
 from safelight.infra.db import Database
 from safelight.infra.queue import repo
 
