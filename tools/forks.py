@@ -90,9 +90,8 @@ class Bench:
         items = {item.nodeid: item for item in session.items}
         noted = self._forked(lambda: self._noted(session)) or {}
         notes = {test: Note(**note) for test, note in noted.items()}
-        print(
-            f"{len(notes)} tests, {sum(note.seconds for note in notes.values()):.0f} s", flush=True
-        )
+        seconds = sum(note.seconds for note in notes.values())
+        print(f"{len(notes)} tests, {seconds:.0f} s", flush=True)
         for test in [test for test, note in notes.items() if note.failed]:
             print(f"left out, since it fails as it is: {test}")
             del notes[test]
@@ -122,7 +121,7 @@ class Bench:
         found = self._forked(lambda: self._judged(guard, tests, session))
         copy.write_text(source)
         if found is None:
-            return "missed by the process, which died"
+            return "NO ANSWER: the process died"
         if not (failed := {test: note["failed"] for test, note in found.items() if note["failed"]}):
             return f"NOBODY MISSES IT of {len(found)}"
         [(test, text)] = failed.items()
@@ -222,7 +221,7 @@ async def _counted(url: str) -> list[str]:
         "SELECT pg_terminate_backend(pid, 1000) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
-    rows = await connection.fetch("SELECT funcname FROM pg_stat_user_functions")
+    rows = await connection.fetch("SELECT funcname FROM pg_stat_user_functions WHERE calls > 0")
     await connection.execute("SELECT pg_stat_reset()")
     await connection.close()
     return [row["funcname"] for row in rows]
