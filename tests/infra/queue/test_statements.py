@@ -22,7 +22,7 @@ async def put(db: Database, **columns: Any) -> int:
         """
         INSERT INTO jobs (kind, organization, node, payload, key, priority, status, run_at, claim,
                           attempts, deaths, owner, lease, lease_until, died_at, created_at)
-        VALUES ($1, $2, $3, '{"n": 1}', $4, $10, $5, now() + make_interval(secs => $6), 1, 1, $7, $8,
+        VALUES ($1, $2, $3, $11, $4, $10, $5, now() + make_interval(secs => $6), 1, 1, $7, $8,
                 interval '10 s', CASE WHEN $8::text IS NOT NULL THEN now() + interval '10 s' END,
                 CASE WHEN $5 = 'dead' THEN now() END, now() - make_interval(secs => $9))
         RETURNING id
@@ -37,6 +37,7 @@ async def put(db: Database, **columns: Any) -> int:
         row["owner"],
         float(row.get("age", 0)),
         row.get("priority", 0),
+        {"n": row.get("n", 1)},
     )
     return job_id
 
@@ -92,14 +93,16 @@ async def test_living_are_those_that_wait_or_run_for_a_value(database: Database)
     await put(database)
     await put(database, status="dead", organization="dead")
     await put(database, kind="test.else", organization="else")
-    wanted = [("acme", "1"), ("acme", "2"), ("dead", "1"), ("else", "1")]
+    await put(database, n=2, organization="two")
+    wanted = [("acme", "1"), ("dead", "1"), ("else", "1"), ("two", "1")]
     assert await repo.living(database, WORK.name, "n", wanted) == {("acme", "1")}
 
 
-async def test_letters_are_about_one_organization_and_kind(database: Database) -> None:
+async def test_letters_are_about_one_organization_kind_and_fact(database: Database) -> None:
     about = await put(database, status="dead")
     await put(database, status="dead", organization="else")
     await put(database, status="dead", kind="test.else")
+    await put(database, status="dead", n=2)
     found = await repo.letters_about(database, WORK.name, "acme", {"n": 1})
     assert [row["id"] for row in found] == [about]
 
