@@ -2,9 +2,9 @@
 
 Everything is imported and collected once, and there is one PostgreSQL. A first run, of the source
 as it is, notes how long each test takes and which functions it comes by: those that PostgreSQL
-counted in its database, and those of repos. Without a guard only tests that come by its function
-are run, shortest first, or all if none does. A test whose database is not seen may come by any.
-Each run is a fork, and leaves nothing behind.
+counted in its database, and those of repos. Without a guard the tests that come by its function are
+run first, shortest first, and then the others: PostgreSQL does not count a call that failed. Each
+run is a fork, and leaves nothing behind.
 """
 
 import asyncio
@@ -73,7 +73,6 @@ class Note:
 
     seconds: float = 0.0
     failed: str = ""
-    seen: bool = False
     reached: dict[str, None] = field(default_factory=dict)
 
 
@@ -96,22 +95,12 @@ class Bench:
             print(f"left out, since it fails as it is: {test}")
             del notes[test]
         for guard in self._asked:
-            tests = [items[test] for test in self._chosen(guard, items, notes)]
-            word = self._without(guard, tests, session)
+            mine = [test for test in notes if test.startswith(guard.tests)]
+            mine.sort(key=lambda test: (guard.key not in notes[test].reached, notes[test].seconds))
+            word = self._without(guard, [items[test] for test in mine], session)
             self.unmissed += not word.startswith("missed")
             print(f"{guard}\n    {word}", flush=True)
         return True
-
-    def _chosen(self, guard: Guard, items: dict[str, Any], notes: dict[str, Note]) -> list[str]:
-        mine = [test for test in notes if test.startswith(guard.tests)]
-        reaching = [test for test in mine if guard.key in notes[test].reached]
-        unseen = [
-            test
-            for test in mine
-            if not notes[test].seen and {"postgres", "data_dir"} & {*items[test].fixturenames}
-        ]
-        chosen = {*reaching, *unseen} if reaching else mine
-        return sorted(chosen, key=lambda test: (test in unseen, notes[test].seconds))
 
     def _without(self, guard: Guard, tests: list[pytest.Item], session: pytest.Session) -> str:
         """What the tests say without it."""
@@ -210,7 +199,6 @@ class Bench:
 
     def _see(self, url: str) -> None:
         if self._noting:
-            self._note.seen = True
             self._note.reached |= dict.fromkeys(asyncio.run(_counted(url)))
 
 

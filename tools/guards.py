@@ -2,9 +2,9 @@
 
 A guard is a condition beyond the first (behind an AND, or appended to a list of conditions), an IF
 that returns or refuses, and a lock. For each one a copy of the source is made to let all pass, and
-the tests of its owner that come by its function are run, shortest first, until one fails. A
-condition stays, joined by OR true, so that the statement keeps its parameters. Ends with 1 if there
-are guards that nobody misses, or whose removal left no SQL.
+the tests of its owner are run until one fails, first those that come by its function. A condition
+stays, joined by OR true, so that the statement keeps its parameters. Ends with 1 if there are
+guards that nobody misses, or whose removal left no SQL.
 
     python tools/guards.py [owner[:function] …] [--list] [--tests "file …"]
 

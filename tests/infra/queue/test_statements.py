@@ -110,8 +110,9 @@ async def test_letters_are_about_one_organization_kind_and_fact(database: Databa
 @pytest.mark.parametrize("status", ["dead", "running"])
 async def test_only_a_waiting_job_is_moved_to_another_time(database: Database, status: str) -> None:
     await put(database, status=status, key="k")
+    await put(database, key="other")
     assert await repo.reschedule(database, WORK.name, "k", None, 60) is None
-    assert await statuses(database) == [status]
+    assert await statuses(database) == [status, "queued"]
 
 
 async def test_a_key_is_asked_for_with_its_kind(database: Database) -> None:
