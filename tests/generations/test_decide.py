@@ -177,6 +177,14 @@ def test_a_budget_that_is_used_up_ends_in_the_last_error() -> None:
     assert types(late) == ["artifact_failed", "generation_finished"]
 
 
+@pytest.mark.parametrize("status", [TaskStatus.SUBMITTED, TaskStatus.STREAMING])
+def test_what_ends_with_the_time_is_left_to_the_timer(status: TaskStatus) -> None:
+    """A call that was open until then says nothing of the task; the timer asks, and may get it."""
+    generation = a_generation(a_task(status=status), kind=MediaKind.IMAGE)
+    late = not_stored(generation, "a", 1, ProviderTrouble("No answer."), END)
+    assert late == GenerationChange(generation, then=JobEnds())
+
+
 def test_an_answer_after_the_webhook() -> None:
     """The result is there already; whatever the call says does not matter."""
     delivered = a_generation(a_task(status=TaskStatus.STREAMING))

@@ -213,6 +213,21 @@ async def test_time_runs_out(here: Here, vendor: Runware) -> None:
         assert await until(lambda: made.db.fetchval(idle))
 
 
+async def test_done_when_asked_while_the_call_is_held(here: Here, vendor: Runware) -> None:
+    """The vendor has it, and keeps the connection open for nothing: the last question gets it."""
+    vendor.default = Plan(seconds=60)
+    async with (
+        world(**here, generation_image_timeout_seconds=2.0) as made,
+        made.client() as client,
+    ):
+        generation = await client.ask()
+        await until(lambda: bool(vendor.submitted))
+        vendor.done.add(vendor.submitted[0]["taskUUID"])
+        done = await client.over(generation)
+        assert (done["status"], done["artifactCount"]) == ("ready", 1)
+        assert len(vendor.submitted) == 1
+
+
 async def test_a_vendor_that_is_away(here: Here) -> None:
     here["runware_url"] = "http://127.0.0.1:9/v1"
     async with (

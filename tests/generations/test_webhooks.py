@@ -43,6 +43,11 @@ async def waiting(made: World, client: Client, vendor: Runware, **wanted: Any) -
     return generation
 
 
+async def time_runs_out(made: World) -> None:
+    await made.db.execute("UPDATE jobs SET run_at = now() WHERE kind = 'generations.alarm'")
+    made.queue.wake()
+
+
 async def one_artifact(client: Client, generation: str) -> dict[str, Any]:
     done = await client.over(generation)
     assert (done["status"], done["artifactCount"]) == ("ready", 1)
@@ -117,12 +122,10 @@ async def test_an_error_marks_its_task(here: Here, vendor: Runware) -> None:
 
 
 async def test_after_the_timeout(here: Here, vendor: Runware) -> None:
-    vendor.default = Plan(gate=asyncio.Event())
-    async with (
-        world(**here, generation_video_timeout_seconds=0.5) as made,
-        made.client() as client,
-    ):
-        done = await client.over(await client.ask(**VIDEO))
+    async with world(**here) as made, made.client() as client:
+        generation = await waiting(made, client, vendor)
+        await time_runs_out(made)
+        done = await client.over(generation)
         assert done["tasks"][0]["error"]["code"] == "timeout"
         [task] = vendor.submitted
         assert vendor.asked == [task["taskUUID"]]  # once, before it was given up
@@ -133,12 +136,10 @@ async def test_after_the_timeout(here: Here, vendor: Runware) -> None:
 
 
 async def test_never_called_but_done_when_asked(here: Here, vendor: Runware) -> None:
-    vendor.default = Plan(callbacks=0)
-    async with (
-        world(**here, generation_video_timeout_seconds=0.5) as made,
-        made.client() as client,
-    ):
-        generation = await client.ask(**VIDEO)
+    async with world(**here) as made, made.client() as client:
+        generation = await waiting(made, client, vendor)
+        vendor.done.add(vendor.submitted[0]["taskUUID"])
+        await time_runs_out(made)
         await one_artifact(client, generation)
         assert "generation_timed_out" in await client.story(generation)
 

@@ -359,7 +359,9 @@ def _refused(generation: Generation, task: Task, error: TaskError, now: int) -> 
 def _troubled(
     generation: Generation, task: Task, trouble: ProviderTrouble, now: int
 ) -> GenerationChange:
-    """Tried again, unless the generation's time is over before that."""
+    """Tried again while there is time for it; after that the timer asks, and has the word."""
+    if now >= generation.deadline:
+        return GenerationChange(generation, then=JobEnds())
     error = TaskError(TaskErrorCode.PROVIDER_ERROR, trouble.message)
     seconds = next_try(task.attempt, trouble.retry_after)
     if now + seconds * 1000 >= generation.deadline:
