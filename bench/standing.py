@@ -34,7 +34,7 @@ def run(*, idle_seconds: float = 15, sockets: int = SOCKETS) -> list[Table]:
         )
     with serving("--no-worker", SAFELIGHT_MAX_UPLOAD_BYTES=str(2**31)) as server:
         growth = _gigabyte(server) / 2**20
-        table.add("RSS growth while 1 GiB streams in", f"{growth:.0f} MiB", "≤ 32 MiB")
+        table.add("RSS growth while 1 GiB streams in", f"{round(growth)} MiB", "≤ 32 MiB")
     return [table]
 
 

@@ -32,7 +32,7 @@ class Workers:
                 [sys.executable, "-m", "safelight", "worker"],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env=os.environ | self._environment,
+                env=_inherited() | self._environment,
             )
         self.started.append(process)
         return process
@@ -72,12 +72,19 @@ class Workers:
         return "\n".join(f"{log.name}:\n{log.read_text()}" for log in logs)
 
 
+def _inherited() -> dict[str, str]:
+    """Without settings that somebody has in his own shell."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("SAFELIGHT_")}
+
+
 async def work(environment: dict[str, str], log: str) -> None:
     """In the child."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(output, 1)
     os.dup2(output, 2)
-    os.environ |= environment
+    inherited = _inherited()
+    os.environ.clear()
+    os.environ |= inherited | environment
     settings = load({})
     logs.configure(settings.log_format, settings.log_level)
     stop = asyncio.Event()

@@ -149,21 +149,23 @@ def _doubled(found: Found) -> Iterable[str]:
 
 
 def _doubled_labels(found: Found) -> Iterable[str]:
-    """An image whose place another one took, or that was gone, is classified anew when it is back:
-    that happens to those that a bucket's late write replaced, and that were put back."""
+    """An image whose place another one took, or that was gone, is started and told anew when it is
+    back: that happens to those that a bucket's late write replaced, and that were put back."""
     standing: dict[str, str] = {}  # whose label a name has
+    back: set[tuple[str, str]] = set()  # names and those who came back to them
     labelled = set()
     for _, kind, subject, marker in found.lines:
         if kind == "classification_updated":
-            if standing.get(subject) == marker:
+            if marker in labelled and (subject, marker) not in back:
                 yield f"classification_updated of {marker}, again"
+            back.discard((subject, marker))
             standing[subject] = marker
             labelled.add(marker)
-        elif kind == "classification_workflow_started":
-            if standing.get(subject) != marker:
-                standing.pop(subject, None)
         elif kind == "upload_deleted":
             standing.pop(subject, None)
+        elif kind == "classification_workflow_started" and standing.get(subject) != marker:
+            standing.pop(subject, None)
+            back.add((subject, marker))
     for marker in found.markers - labelled:
         yield f"the entry of {marker} was never told to be classified"
 

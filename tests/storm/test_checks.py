@@ -52,6 +52,11 @@ def test_all_is_well() -> None:
         ("wrong version", {"listed": set()}),
         ("doubled", {"lines": [*found().lines, (6, "upload_stored", "image:img_2", "")]}),
         ("doubled", {"lines": [*found().lines, (6, "classification_updated", "upload:a.png", "marker")]}),
+        ("doubled", {"lines": [
+            *found().lines,
+            (6, "classification_workflow_started", "upload:a.png", "late"),
+            (7, "classification_updated", "upload:a.png", "marker"),  # its place is taken
+        ]}),
         ("doubled", {"markers": {"marker", "another"}}),
         ("stuck", {"unsettled": ["a job"]}),
         ("dead letters", {"dead": ["a job"]}),

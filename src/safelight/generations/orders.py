@@ -13,6 +13,9 @@ from safelight.generations.lifecycle import Generation, Task
 from safelight.generations.providers.base import Order
 from safelight.infra.injected import Clock
 
+# A call that is open when the time is over ends a little later: the timer decides first.
+_BEYOND_SECONDS = 1.0
+
 
 class WebhookAddresses:
     """`base` gives the address this server is reached at, at the moment it is needed."""
@@ -35,10 +38,6 @@ class WebhookAddresses:
             "task": artifact_id,
         }
         return f"{self._base()}/webhooks/{provider}?{urlencode(query)}"
-
-
-# A call that is open when the time is over ends a little later: the timer decides first.
-_BEYOND_SECONDS = 1.0
 
 
 class Orders:

@@ -2,11 +2,16 @@
 
 import asyncio
 from functools import partial
+from typing import Any
+
+import pytest
 
 from infra.queue.crew import Number, Starts, add_many, crew, nothing_left
 from infra.queue.test_outages import kill_backends
+from safelight.infra import db as infra
 from safelight.infra import failpoints
 from safelight.infra.db import Database
+from safelight.infra.queue import presence as module
 from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.infra.queue.presence import Missing, Presence
 from safelight.testing.waiting import until
@@ -52,6 +57,27 @@ async def test_one_that_cannot_be_seen_is_not_looked_for(database: Database) -> 
     failpoints.disarm()
     await until(partial(enrolled, database, 1))
     await presence.stop()
+    assert await enrolled(database, 0)
+
+
+async def test_a_session_that_is_lost_while_it_stops(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both in one moment: it stops all the same."""
+    sessions = []
+
+    async def connect(*args: Any, **options: Any) -> Any:
+        sessions.append(await infra.connect(*args, **options))
+        return sessions[-1]
+
+    monkeypatch.setattr(module, "connect", connect)
+    presence = Presence(database, "me", HOUR)
+    await presence.start()
+    [session] = sessions
+    session.terminate()
+    await asyncio.sleep(0)  # its listeners are called, and nobody has gone on yet
+    async with asyncio.timeout(10):
+        await presence.stop()
     assert await enrolled(database, 0)
 
 
