@@ -6,7 +6,7 @@ from textwrap import indent
 import pytest
 
 from gates import failpoints as gate
-from gates import sql
+from gates import killed, sql
 from gates.sources import clean, texts_of_tests
 from points import all_points, points_of, sources
 from safelight.infra import db, failpoints
@@ -41,7 +41,7 @@ def test_names_are_literal_and_unique_and_say_their_feature() -> None:
 
 
 def test_every_point_is_killed_by_some_test() -> None:
-    clean(gate.unkilled(sources(), texts_of_tests(), EXCUSED))
+    clean(killed.unkilled(sources(), texts_of_tests(), EXCUSED))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_gate_counts_what_tests_name_and_take_from_lists() -> None:
         "for step in ('one', 'two'):\n    arm(f'a.{step}', 'raise')": {"a.one", "a.two"},
     }
     for text, named in armed.items():
-        assert gate.armed_in(ast.parse(text), points) == named, text
+        assert killed.armed_in(ast.parse(text), points) == named, text
 
 
 def test_a_list_of_points() -> None:

@@ -9,109 +9,28 @@ The checks are functions of source text, so that they can be given text that was
 """
 
 import ast
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TypeGuard
 
 from gates import sql
+from gates.effects import (
+    DECLARED_FILES,
+    EFFECTS,
+    EXEMPT,
+    LAST_WORDS,
+    MARKS,
+    OF_OTHERS,
+    PATH_METHODS,
+    STATEMENTS,
+    UNGUARDED,
+    WRAPPERS,
+)
 from points import REACHING, all_points, decorators, parsed, reached
 
 Texts = Mapping[str, str]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-# Where statements live besides the repos, each function declared like theirs.
-DECLARED_FILES = ("infra/kv.py", "infra/activity.py", "infra/identity.py")
-EXEMPT = {
-    "cli/": "a person sits before it, and what it calls has its points",
-    "infra/db.py": "passes statements on",
-    "testing/": "not part of a running server",
-}
-EFFECTS = {
-    f"os.{name}"
-    for name in (
-        "copy_file_range", "fsync", "fdatasync", "ftruncate", "link", "pwrite", "remove", "rename",
-        "replace", "rmdir", "sendfile", "symlink", "truncate", "unlink", "write", "writev",
-    )
-} | {
-    f"shutil.{name}" for name in ("copy", "copyfile", "copyfileobj", "copytree", "move", "rmtree")
-} | {
-    f"obstore.{name}{kind}"
-    for name in ("put", "delete", "copy", "rename")
-    for kind in ("", "_async")
-}  # fmt: skip
-PATH_METHODS = {
-    "hardlink_to", "rename", "replace", "rmdir", "symlink_to", "unlink", "write_bytes", "write_text",
-}  # fmt: skip
-# Of whoever is called like this, its name ending so: these methods change the world.
-OF_OTHERS = {
-    "store": {"put", "put_with", "delete", "delete_with", "share"},
-    "provider": {"submit", "poll", "cancel"},
-    "client": {"post", "put", "patch", "delete"},
-}
-# One effect under a name of its own: calling it is the step.
-WRAPPERS = {
-    "commit_with", "sync_directory", "sync_tree", "write_all", "_write_all", "write_private",
-    "self._upload", "self._delete_bytes",
-}  # fmt: skip
-_LAST_WORDS = {name.rpartition(".")[2] for name in EFFECTS | WRAPPERS}
-STATEMENTS = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "copy_records_to_table"}
-# Points before something that is no effect by itself, and what a death there shows.
-MARKS = {
-    "postgres.copy_binaries": "half of the programs are beside the cluster",
-    "postgres.initdb": "half a cluster is there",
-    "postgres.launch": "a server is about to run that nobody knows of",
-    "postgres.set_password": "nobody knows the new password yet",
-    "queue.run": "a worker dies with a job in its hands",
-    "sandbox.run": "a child is about to be given untrusted bytes",
-    "ingest.open": "a file is about to be made; nothing is there yet",
-    "ingest.recorded": "the upload is recorded and nobody was told",
-    "submissions.tier1": "a run dies between two states",
-    "submissions.tier2": "a run dies between two states",
-}
-# Effects without a point, by function, and why a death there is no case of its own.
-UNGUARDED = {
-    "infra/data_directory.py:DirectoryLock.acquire os.ftruncate": "the lock is the kernel's",
-    "infra/data_directory.py:DirectoryLock.acquire os.pwrite": "words for people",
-    "infra/data_directory.py:_recorded_socket_directory write_private": "an empty directory is left",
-    "infra/data_directory.py:open_to safelight.infra.files.sync_directory": (
-        "whoever starts next makes the directory again"
-    ),
-    "infra/data_directory.py:remove_socket_directory "
-    "Path(directory.socket_record.read_text()).rmdir": "an empty directory is left",
-    "infra/data_directory.py:remove_socket_directory directory.socket_record.unlink": (
-        "a record is left, and used again"
-    ),
-    "infra/postgres/binaries.py:_copy_part shutil.copyfile": "behind postgres.copy_binaries",
-    "infra/postgres/binaries.py:_copy safelight.infra.files.sync_directory": (
-        "behind postgres.publish_binaries: whoever starts next finds a copy or none"
-    ),
-    "infra/postgres/binaries.py:_discard_copies shutil.rmtree": "the rest goes next time",
-    "infra/postgres/cluster.py:_make_cluster safelight.infra.files.sync_directory": (
-        "behind postgres.publish_cluster: whoever starts next finds a cluster or none"
-    ),
-    "infra/postgres/cluster.py:ensure_cluster safelight.infra.data_directory.write_private": (
-        "a file that is the same at every start"
-    ),
-    "infra/postgres/cluster.py:ensure_cluster shutil.rmtree": "the rest goes next time",
-    "infra/postgres/cluster.py:until_alone (cluster / 'postmaster.pid').unlink": (
-        "a file of a server that is gone"
-    ),
-    "infra/postgres/process.py:Postmaster.rise "
-    "(self._socket_directory / f'{SOCKET_NAME}.lock').unlink": "a file of a server that is gone",
-    "infra/postgres/process.py:Postmaster.cap_log os.truncate": "a log is longer than it should be",
-    "infra/postgres/process.py:Postmaster.cap_log shutil.copyfile": "a log is there twice",
-    "infra/postgres/server.py:EmbeddedPostgres.start self._directory.url.unlink": (
-        "no address is published while nothing runs"
-    ),
-    "infra/postgres/server.py:EmbeddedPostgres.stop self._directory.url.unlink": (
-        "an address without a server is known for what it is"
-    ),
-    "library/deletion.py:UploadDeletion.request self._store.delete_with": (
-        "the store's steps have theirs, and so has library.delete, which it ends with"
-    ),
-}
 # A point's first word, where it is not a part of the file's path.
 ALSO_CALLED = {"unit": "infra/activity.py"}
 
@@ -163,7 +82,7 @@ def mislabelled(texts: Texts, functions: Mapping[str, str]) -> list[str]:
         if not is_repo(file):
             continue
         module = parsed(text)
-        names = _definitions(module)
+        names = definitions(module)
         for node in module.body:
             if not isinstance(node, ast.AsyncFunctionDef):
                 continue
@@ -176,7 +95,7 @@ def mislabelled(texts: Texts, functions: Mapping[str, str]) -> list[str]:
     return found
 
 
-def _definitions(module: ast.Module) -> dict[str, ast.AST]:
+def definitions(module: ast.Module) -> dict[str, ast.AST]:
     found: dict[str, ast.AST] = {}
     for node in module.body:
         if isinstance(node, Function):
@@ -346,7 +265,7 @@ class _Known:
 
     def __init__(self, tree: ast.Module, file: str) -> None:
         self._means: dict[str, str] = {}
-        self._constants = _definitions(tree)
+        self._constants = definitions(tree)
         self._sql = file.startswith("infra/") and not is_repo(file)
         self._sql |= file in DECLARED_FILES
         self._stores = file.startswith("objects/")
@@ -378,8 +297,8 @@ class _Known:
     def _interesting(self, node: ast.Attribute | ast.Name) -> bool:
         """Quickly: whether its last word could be an effect's."""
         if isinstance(node, ast.Attribute):
-            return node.attr in _LAST_WORDS
-        return self._means.get(node.id, node.id).rpartition(".")[2] in _LAST_WORDS
+            return node.attr in LAST_WORDS
+        return self._means.get(node.id, node.id).rpartition(".")[2] in LAST_WORDS
 
     def _resolved(self, node: ast.expr) -> str:
         name = ast.unparse(node)
@@ -451,64 +370,3 @@ def _is_point_without_literal(call: ast.Call) -> bool:
     name = ast.unparse(call.func).rpartition(".")
     ours = name[0] in {"", "failpoints"} and name[2] in REACHING
     return ours and reached(call) is None
-
-
-# (e) Killed
-
-
-def unkilled(texts: Texts, tests: Texts, excused: Iterable[str]) -> list[str]:
-    """Points that no test arms: not by name, not by a list from `points_of`; and excuses for points
-    that are gone or are killed."""
-    points = {point.name for point in all_points(texts)}
-    armed: set[str] = set()
-    for text in tests.values():
-        armed |= armed_in(parsed(text), points)
-    missing = sorted(points - armed - set(excused))
-    return missing + [
-        f"{name} needs no excuse" for name in excused if name in armed or name not in points
-    ]
-
-
-def armed_in(tree: ast.Module, points: set[str]) -> set[str]:
-    """The points that a test module names, or takes from `points_of`."""
-    lists = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and _is_list(n)]
-    names = _definitions(tree)
-    left_out = [names[k.value.id] for c in lists for k in c.keywords if _is_known(k.value, names)]
-    inside = {id(inner) for node in [*lists, *left_out] for inner in ast.walk(node)}
-    words = {
-        word.partition("=")[0].strip()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inside
-        for word in node.value.split(",")
-    }
-    found = words & points
-    for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr) and isinstance(node.values[0], ast.Constant):
-            first = str(node.values[0].value)
-            found |= {first + word for word in words} & points
-    for call in lists:
-        found |= _listed(call, names, points)
-    return found
-
-
-def _is_list(call: ast.Call) -> bool:
-    return ast.unparse(call.func).rpartition(".")[2] == "points_of"
-
-
-def _is_known(node: ast.expr, names: Mapping[str, ast.AST]) -> TypeGuard[ast.Name]:
-    return isinstance(node, ast.Name) and node.id in names
-
-
-def _listed(call: ast.Call, names: Mapping[str, ast.AST], points: set[str]) -> set[str]:
-    prefixes = tuple(re.findall(r"[\w.]+", " ".join(_strings(call.args, names))))
-    without = set(_strings([keyword.value for keyword in call.keywords], names))
-    return {name for name in points if prefixes and name.startswith(prefixes)} - without
-
-
-def _strings(nodes: Iterable[ast.expr], names: Mapping[str, ast.AST]) -> list[str]:
-    return [
-        inner.value
-        for node in nodes
-        for inner in ast.walk(names[node.id] if _is_known(node, names) else node)
-        if isinstance(inner, ast.Constant) and isinstance(inner.value, str)
-    ]

@@ -26,41 +26,43 @@ WORK = JobKind("test.work", payload=Number, limit=250, retry=Backoff(attempts=3,
 TICK = JobKind("test.tick", payload=Nothing)
 
 
-async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
-    db = await Database.open(url, pool_size=5)
-    bus = Bus(db, owner)
-    queue = Queue(
-        db, bus, SystemClock(), owner=owner, node=owner, kinds=[WORK, TICK], lease=float(lease)
-    )
+Handle = Callable[[Job[Number]], Awaitable[Verdict]]
 
-    async def note(job: Job[Number]) -> None:
-        values = (job.id, job.deaths, owner)
-        await db.execute("INSERT INTO starts (job, deaths, owner) VALUES ($1, $2, $3)", *values)
 
-    async def hold(job: Job[Number]) -> Verdict:
-        await note(job)
+@dataclass
+class Labourer:
+    """What its jobs do, each leaving a trace in a table."""
+
+    db: Database
+    owner: str
+
+    def behaviour(self, name: str) -> Handle:
+        return {"hold": self.hold, "poisoned": self.poisoned, "work": self.work}[name]
+
+    async def hold(self, job: Job[Number]) -> Verdict:
+        await self._note(job)
         await asyncio.Event().wait()
         return Done()
 
-    async def poisoned(job: Job[Number]) -> Verdict:
+    async def poisoned(self, job: Job[Number]) -> Verdict:
         """The first job kills its process, once all that are in hand have begun; the others run for
         ever, until they are suspected of it."""
-        await note(job)
+        await self._note(job)
         if job.payload.n == 1:
-            while await db.fetchval(
+            while await self.db.fetchval(
                 "SELECT EXISTS (SELECT FROM jobs WHERE owner = $1 AND NOT EXISTS "
                 "(SELECT FROM starts WHERE starts.job = jobs.id AND starts.owner = $1))",
-                owner,
+                self.owner,
             ):
                 await asyncio.sleep(0.01)
             os.kill(os.getpid(), signal.SIGKILL)
         if not job.suspect:
             await asyncio.Event().wait()
-        return await work(job)
+        return await self.work(job)
 
-    async def work(job: Job[Number]) -> Verdict:
+    async def work(self, job: Job[Number]) -> Verdict:
         return job.ended(
-            await db.fetchval(
+            await self.db.fetchval(
                 """
                 INSERT INTO effects (job, deaths, owner)
                 SELECT $1, $3, $4 FROM job_finish($1, $2) AS mine WHERE mine RETURNING true
@@ -68,20 +70,33 @@ async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
                 job.id,
                 job.claim,
                 job.deaths,
-                owner,
+                self.owner,
             )
         )
 
-    async def tick(job: Job[Nothing]) -> Verdict:
-        fired = await db.fetchval("SELECT created_at FROM jobs WHERE id = $1", job.id)
-        await db.execute("INSERT INTO ticks (fired, owner) VALUES ($1, $2)", fired, owner)
+    async def tick(self, job: Job[Nothing]) -> Verdict:
+        fired = await self.db.fetchval("SELECT created_at FROM jobs WHERE id = $1", job.id)
+        await self.db.execute("INSERT INTO ticks (fired, owner) VALUES ($1, $2)", fired, self.owner)
         return Done()
 
-    behaviours: dict[str, Callable[[Job[Number]], Awaitable[Verdict]]] = {
-        "hold": hold, "poisoned": poisoned, "work": work,
-    }  # fmt: skip
+    async def _note(self, job: Job[Number]) -> None:
+        values = (job.id, job.deaths, self.owner)
+        await self.db.execute(
+            "INSERT INTO starts (job, deaths, owner) VALUES ($1, $2, $3)", *values
+        )
+
+
+async def main(url: str, behaviour: str, lease: str, owner: str) -> None:
+    db = await Database.open(url, pool_size=5)
+    bus = Bus(db, owner)
+    queue = Queue(
+        db, bus, SystemClock(), owner=owner, node=owner, kinds=[WORK, TICK], lease=float(lease)
+    )
+    labourer = Labourer(db, owner)
     await bus.start()
-    handlers: list[Handler[Any]] = [Handler(WORK, behaviours[behaviour]), Handler(TICK, tick)]
+    handlers: list[Handler[Any]] = [
+        Handler(WORK, labourer.behaviour(behaviour)), Handler(TICK, labourer.tick),
+    ]  # fmt: skip
     worker = Worker(queue, handlers, [Schedule(TICK, 1)], grace=0.2, quiet=0)
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)
