@@ -5,6 +5,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check
 
+LOCK   := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
+
 # Tests that read the source only: no database, no process.
 GATES  := tests/test_architecture.py tests/test_failpoints.py tests/test_ownership.py tests/test_unions.py
 
@@ -12,7 +14,7 @@ GATES  := tests/test_architecture.py tests/test_failpoints.py tests/test_ownersh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check format bench docs clean
+.PHONY: help serve test check format bench docs lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +45,10 @@ docs: $(VENV)/.dev ## Write the generated pages anew
 bench: $(VENV)/.dev ## Measure, and write docs/performance.md
 	$(BIN)/python -m bench
 
+lock: $(VENV)/.dev ## Pin what is installed anew, with hashes (after a change of pyproject.toml)
+	$(LOCK) --extra build --output-file requirements/runtime.txt
+	$(LOCK) --all-extras --constraint requirements/runtime.txt --output-file requirements/dev.txt
+
 clean: ## Remove the virtual environment and caches (never data)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
@@ -51,12 +57,13 @@ $(VENV)/.created:
 	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
-$(VENV)/.runtime: $(VENV)/.created pyproject.toml constraints.txt
+$(VENV)/.runtime: $(VENV)/.created pyproject.toml requirements/runtime.txt
 	@echo "Installing Safelight into $(VENV) …"
-	@$(PIP) install --quiet --constraint constraints.txt --editable .
+	@$(PIP) install --quiet --require-hashes --requirement requirements/runtime.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.runtime
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@echo "Installing what the tests need …"
-	@$(PIP) install --quiet --constraint constraints.txt --editable '.[dev]'
+	@$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
 	@touch $@
