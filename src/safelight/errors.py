@@ -1,7 +1,11 @@
 """Every error a caller can meet. The class says what happens next: code for machines, status for
 HTTP, and its docstring is the message when none is given."""
 
+import errno
+import os
 from typing import Any, ClassVar
+
+_OUR_FAULT = 500  # and above
 
 
 class SafelightError(Exception):
@@ -10,6 +14,9 @@ class SafelightError(Exception):
     code: ClassVar[str] = "UNKNOWN_ERROR"
     status: ClassVar[int] = 500
     headers: ClassVar[dict[str, str]] = {}
+    says_it_all: ClassVar[bool] = False
+    """Of one that is our fault: whether its messages are for everybody all the same, since whoever
+    writes them names no host and no path."""
 
     def __init__(self, message: str | None = None, **details: Any) -> None:
         self.message = message or self.default_message()
@@ -19,6 +26,26 @@ class SafelightError(Exception):
     @classmethod
     def default_message(cls) -> str:
         return " ".join((cls.__doc__ or cls.code).split())
+
+
+def public_words(error: BaseException) -> str:
+    """What those may read whose work it happened in. What is wrong on our side may name hosts,
+    buckets, keys and paths, as may what libraries and the system say: that is for the log."""
+    if isinstance(error, SafelightError):
+        told = error.status < _OUR_FAULT or error.says_it_all
+        return error.message if told else error.default_message()
+    if isinstance(error, OSError):
+        number = error.errno or 0
+        return f"{os.strerror(number)}." if number in errno.errorcode else type(error).__name__
+    ours = type(error).__module__.split(".")[0] in {"builtins", __package__}
+    return full_words(error) if ours else type(error).__name__
+
+
+def full_words(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - an error that cannot even say what it is
+        return type(error).__name__
 
 
 class UnknownError(SafelightError):
@@ -79,11 +106,39 @@ class NotReady(Conflict):
     code = "NOT_READY"
 
 
+class RequestTimeout(SafelightError):
+    """The request did not arrive in time. Send it again; a body may be slow, but not silent."""
+
+    code = "REQUEST_TIMEOUT"
+    status = 408
+
+
 class FileTooLarge(SafelightError):
     """The body is larger than this address accepts."""
 
     code = "FILE_TOO_LARGE"
     status = 413
+
+
+class UriTooLong(SafelightError):
+    """The address is too long. Send less in it."""
+
+    code = "URI_TOO_LONG"
+    status = 414
+
+
+class HeaderTooLarge(SafelightError):
+    """The header is too large or has too many fields. Clear this site's cookies, or send less."""
+
+    code = "HEADER_TOO_LARGE"
+    status = 431
+
+
+class MalformedRequest(SafelightError):
+    """This is not HTTP as we understand it. Send HTTP/1.1, one request at a time."""
+
+    code = "MALFORMED_REQUEST"
+    status = 400
 
 
 class InvalidJson(SafelightError):
@@ -132,6 +187,12 @@ class Unavailable(SafelightError):
 
     code = "UNAVAILABLE"
     status = 503
+
+
+class Crowded(Unavailable):
+    """Too many connections are open, here or from your address. Close some, or wait a moment."""
+
+    headers: ClassVar[dict[str, str]] = {"retry-after": "5"}
 
 
 class AnswerLost(Unavailable):

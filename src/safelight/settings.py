@@ -11,22 +11,31 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
-from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from safelight.errors import ConfigurationError
+from safelight.setting_kinds import (
+    ACCEPTED_TYPES,
+    AcceptedTypes,
+    DatabaseAddress,
+    HeaderSecret,
+    HostsAndPorts,
+    LongSecret,
+    OwnToken,
+    Proxies,
+    Seconds,
+    Share,
+    SigningSecret,
+    StoreAddress,
+    Waits,
+    WebAddress,
+)
 
 PREFIX = "SAFELIGHT_"
 EXAMPLE_VARIABLE = "SAFELIGHT_TOKEN"  # what our pages have people export for curl; not a setting
-SECRET_LENGTH = 32
 SHORTEST_CACHE = 60  # seconds, AI Gateway's own limit
-ACCEPTED_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif", "image/avif")
-
-CommaList = Annotated[tuple[str, ...], NoDecode]
-Seconds = Annotated[float, Field(gt=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class Settings(BaseSettings):
@@ -40,21 +49,53 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
-    public_url: str | None = Field(
+    public_url: WebAddress | None = Field(
         None, description="Address others reach this server at; webhooks and sign-in links use it."
     )
-    trusted_proxies: CommaList = Field(
-        (), description="Addresses whose X-Forwarded-For and X-Forwarded-Proto are believed."
+    trusted_proxies: Proxies = Field(
+        (),
+        description="Addresses and networks whose X-Forwarded-For and X-Forwarded-Proto are "
+        "believed; `*`: everybody's.",
+    )
+    max_connections: int = Field(
+        8192,
+        ge=2,
+        description="Connections at once; fewer if this process may not open two files for each.",
+    )
+    max_connections_per_address: int = Field(
+        2048,
+        ge=1,
+        description="The same from one address that is no trusted proxy; at most half of all.",
+    )
+    max_header_bytes: int = Field(
+        64 * 1024, ge=1024, le=1024 * 1024, description="Longest URL, and header, of a request."
+    )
+    max_header_fields: int = Field(
+        100, ge=10, le=10_000, description="Most header fields of a request."
+    )
+    header_seconds: Seconds = Field(
+        10, description="How long a client may take to complete the header of a request."
+    )
+    body_idle_seconds: Seconds = Field(
+        30,
+        description="How long a client may send nothing in the middle of a body, or take nothing "
+        "of an answer.",
+    )
+    max_sockets_per_caller: int = Field(
+        1000, ge=1, description="Live sockets of one user or token, per process."
+    )
+    max_sockets_per_organization: int = Field(
+        4000, ge=1, description="Live sockets of one organization, per process."
     )
 
     # What it stands on
-    database_url: SecretStr | None = Field(
+    database_url: DatabaseAddress = Field(
         None, description="External PostgreSQL (15 or newer). Empty: the embedded one."
     )
     database_pool_size: int = Field(
         10, ge=2, le=200, description="Database connections per process."
     )
-    object_store_url: str = Field(
+    object_store_url: StoreAddress = Field(
         "local", description="`local`, or `s3://bucket?endpoint=…&region=…`."
     )
     ingest_dir: Path | None = Field(
@@ -62,17 +103,19 @@ class Settings(BaseSettings):
     )
 
     # Who may come in
-    secret_key: SecretStr | None = Field(
+    secret_key: LongSecret = Field(
         None,
-        description="At least 32 bytes; signs cursors and webhook tokens. Default: made at first "
-        "start and kept in the database.",
+        description="At least 32 characters; signs cursors and webhook tokens. Default: made at "
+        "first start and kept in the database.",
     )
-    bootstrap_token: SecretStr | None = Field(
+    bootstrap_token: OwnToken = Field(
         None,
         description="`slt_` and 32 or more characters; an operator's token from the first start.",
     )
-    events_token: SecretStr | None = Field(
-        None, description="Opens the object-store events route to a bucket's notifications."
+    events_token: LongSecret = Field(
+        None,
+        description="At least 32 characters; opens the object-store events route to a bucket's "
+        "notifications.",
     )
     metrics_open: bool = Field(False, description="Serve /metrics without sign-in.")
 
@@ -81,11 +124,34 @@ class Settings(BaseSettings):
     max_pixels: int = Field(
         100_000_000, ge=1, description="Largest upload in pixels, by its header."
     )
-    accepted_types: CommaList = Field(
+    max_uploads_at_once: int = Field(
+        64,
+        ge=1,
+        description="Uploads of one organization that are on their way at the same time, per "
+        "process; more wait, unread.",
+    )
+    accepted_types: AcceptedTypes = Field(
         ACCEPTED_TYPES, description="Accepted image types; may only be narrowed."
     )
     ingest_ttl_seconds: Seconds = Field(
         86_400, description="Age at which files that are safe elsewhere are swept from ingest."
+    )
+
+    # What an organization may use, unless an operator has given it limits of its own
+    quota_stored_bytes: int = Field(
+        1024**4,
+        ge=0,
+        le=2**60,
+        description="Bytes of originals, artifacts, and what submissions keep; 0: no limit.",
+    )
+    quota_uploads_per_minute: int = Field(
+        30_000, ge=0, le=2**60, description="Uploads sent in a minute; 0: no limit."
+    )
+    quota_generations_per_day: int = Field(
+        10_000, ge=0, le=2**60, description="Artifacts ordered in a day (UTC); 0: no limit."
+    )
+    quota_submissions_per_day: int = Field(
+        10_000, ge=0, le=2**60, description="Submissions in a day (UTC); 0: no limit."
     )
 
     # Classification and renditions
@@ -99,15 +165,15 @@ class Settings(BaseSettings):
     onnx_preprocessing: str = Field(
         "resnet", description="How it wants its images; docs/classifiers.md lists the ways."
     )
-    workers_ai_url: str | None = Field(
+    workers_ai_url: WebAddress | None = Field(
         None,
         description="`https://api.cloudflare.com/client/v4/accounts/ID`, or an AI Gateway's "
         "`https://gateway.ai.cloudflare.com/v1/ID/GATEWAY/workers-ai`.",
     )
-    workers_ai_token: SecretStr | None = Field(
+    workers_ai_token: HeaderSecret = Field(
         None, description="Cloudflare API token that may run Workers AI."
     )
-    workers_ai_gateway_token: SecretStr | None = Field(
+    workers_ai_gateway_token: HeaderSecret = Field(
         None, description="Token of an AI Gateway that asks for one."
     )
     workers_ai_gateway_cache_seconds: int = Field(
@@ -122,16 +188,18 @@ class Settings(BaseSettings):
     )
 
     # Generations
-    runware_url: str = Field("https://api.runware.ai/v1", description="Address of the Runware API.")
-    runware_api_key: SecretStr | None = Field(None, description="Runware key; enables it.")
-    replicate_url: str = Field(
+    runware_url: WebAddress = Field(
+        "https://api.runware.ai/v1", description="Address of the Runware API."
+    )
+    runware_api_key: HeaderSecret = Field(None, description="Runware key; enables it.")
+    replicate_url: WebAddress = Field(
         "https://api.replicate.com/v1", description="Address of the Replicate API."
     )
-    replicate_api_token: SecretStr | None = Field(None, description="Replicate token; enables it.")
-    replicate_webhook_secret: SecretStr | None = Field(
+    replicate_api_token: HeaderSecret = Field(None, description="Replicate token; enables it.")
+    replicate_webhook_secret: SigningSecret = Field(
         None, description="`whsec_…` that Replicate signs webhooks with. Default: asked for."
     )
-    outgoing_allow: CommaList = Field(
+    outgoing_allow: HostsAndPorts = Field(
         (), description="Extra `host:port` that may be fetched, loopback included."
     )
     generation_image_timeout_seconds: Seconds = Field(300, description="Limit of an image.")
@@ -140,7 +208,7 @@ class Settings(BaseSettings):
         180, description="Limit of fetching one result from its provider."
     )
     generation_concurrency: int = Field(
-        20, ge=1, le=64, description="Calls to one provider at once, per process."
+        20, ge=1, le=64, description="Calls to one provider at once, per process, and a guest's."
     )
     generation_state_days: Seconds = Field(
         7,
@@ -165,10 +233,10 @@ class Settings(BaseSettings):
     safety_review_score: Share = Field(
         0.40, description="Safety score from which a person is asked, likewise."
     )
-    vision_url: str | None = Field(
+    vision_url: WebAddress | None = Field(
         None, description="A remote model that judges submissions too; docs/submissions.md."
     )
-    vision_token: SecretStr | None = Field(None, description="Its bearer token.")
+    vision_token: HeaderSecret = Field(None, description="Its bearer token.")
     vision_timeout_seconds: Seconds = Field(20, description="Limit of one request to it.")
     scan_timeout_seconds: Annotated[float, Field(gt=0, le=100)] = Field(
         55, description="Limit of the whole processing of one submission."
@@ -177,17 +245,17 @@ class Settings(BaseSettings):
         1000, ge=1, description="Most frames an animation may have to be published."
     )
     scan_memory_bytes: int = Field(
-        1024**3, ge=64 * 1024**2, description="Memory for decoding one submitted image."
+        2 * 1024**3,
+        ge=64 * 1024**2,
+        description="Memory for decoding one image; the default is enough for `max_pixels`'.",
     )
-    scan_cpu_seconds: int = Field(
-        20, ge=1, description="Processor time for decoding one submitted image."
-    )
+    scan_cpu_seconds: int = Field(20, ge=1, description="Processor time for decoding one image.")
 
     # Stuck work
     stale_after_seconds: Seconds = Field(180, description="Age of a stage that shows as stale.")
     stuck_after_seconds: Seconds = Field(300, description="Age of a stage that is recovered.")
     recovery_interval_seconds: Seconds = Field(300, description="How often recovery looks.")
-    recovery_backoff_seconds: Annotated[tuple[float, ...], NoDecode] = Field(
+    recovery_backoff_seconds: Waits = Field(
         (300, 600, 1200), description="Waits after the first, second, … automatic retry."
     )
     recovery_retries: int = Field(
@@ -218,100 +286,6 @@ class Settings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - nor this
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, env_settings, _TomlSource(settings_cls)
-
-    @field_validator(
-        "trusted_proxies", "accepted_types", "outgoing_allow", "recovery_backoff_seconds",
-        mode="before",
-    )  # fmt: skip
-    @classmethod
-    def _comma_list(cls, value: Any) -> Any:
-        if isinstance(value, str):
-            return tuple(part.strip() for part in value.split(",") if part.strip())
-        return value
-
-    @field_validator("accepted_types")
-    @classmethod
-    def _known_types(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [kind for kind in value if kind not in ACCEPTED_TYPES]
-        if unknown or not value:
-            raise ValueError(f"choose from {', '.join(ACCEPTED_TYPES)}")
-        return value
-
-    @field_validator("recovery_backoff_seconds")
-    @classmethod
-    def _positive_waits(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if not value or min(value) <= 0:
-            raise ValueError("give one or more positive numbers, separated by commas")
-        return value
-
-    @field_validator("outgoing_allow")
-    @classmethod
-    def _host_and_port(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for entry in value:
-            host, _, port = entry.rpartition(":")
-            if not host or not port.isdigit():
-                raise ValueError(f"write {entry!r} as host:port")
-        return value
-
-    @field_validator("secret_key")
-    @classmethod
-    def _long_enough(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and len(value.get_secret_value().encode()) < SECRET_LENGTH:
-            raise ValueError("use at least 32 bytes of randomness")
-        return value
-
-    @field_validator("bootstrap_token")
-    @classmethod
-    def _token_shape(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None:
-            return value
-        prefix, _, rest = value.get_secret_value().partition("_")
-        if (
-            prefix != "slt"
-            or len(rest) < SECRET_LENGTH
-            or not rest.isascii()
-            or not rest.isprintable()
-        ):
-            raise ValueError("write slt_ followed by at least 32 printable ASCII characters")
-        return value
-
-    @field_validator("workers_ai_token", "workers_ai_gateway_token")
-    @classmethod
-    def _fits_a_header(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is None:
-            return value
-        text = value.get_secret_value().strip()
-        if not text.isascii() or not text.isprintable() or not text:
-            raise ValueError("use printable ASCII characters")
-        return SecretStr(text)
-
-    @field_validator("database_url")
-    @classmethod
-    def _postgres_only(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and urlsplit(value.get_secret_value()).scheme not in {
-            "postgresql",
-            "postgres",
-        }:
-            raise ValueError("write postgresql://user:password@host:port/database")
-        return value
-
-    @field_validator("object_store_url")
-    @classmethod
-    def _store(cls, value: str) -> str:
-        parts = urlsplit(value)
-        if value != "local" and (parts.scheme != "s3" or not parts.netloc):
-            raise ValueError("write `local` or s3://bucket?endpoint=…&region=…")
-        return value
-
-    @field_validator("public_url", "runware_url", "replicate_url", "workers_ai_url", "vision_url")
-    @classmethod
-    def _web_address(cls, value: str | None) -> str | None:
-        if value is None:
-            return value
-        parts = urlsplit(value)
-        if parts.scheme not in {"http", "https"} or not parts.netloc:
-            raise ValueError("write a full address such as https://images.example.org")
-        return value.rstrip("/")
 
     @model_validator(mode="after")
     def _agree(self) -> "Settings":
