@@ -71,7 +71,9 @@ class Held:
 
 class LateBucket:
     def __init__(self, server: str) -> None:
+        self.away = False  # everybody is told to come back later
         self._server = server
+        late = self
         self._rules: list[Held] = []
         rules = self._rules
 
@@ -86,6 +88,9 @@ class LateBucket:
                 headers = dict(self.headers.items())
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
                 method = str(self.command)
+                if late.away:
+                    self._reply(503, {}, b"<Error><Code>SlowDown</Code></Error>")
+                    return
                 for rule in rules:
                     if rule.takes(method, self.path, body):
                         self._reply(*rule.receive(method, self.path, headers, body))

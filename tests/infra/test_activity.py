@@ -29,3 +29,18 @@ async def test_a_feed_that_could_not_be_cut_is_cut_next_time(
     assert floor == newest > 0
     story = await activity.of_subject(database, "acme", "thing:1", after=0, limit=9)
     assert [line.type for line in story] == ["old"]
+
+
+async def test_what_was_told_of_one_thing(database: Database) -> None:
+    units = Units(database, a_queue(database).bus, Watch())
+    for organization, subject, kind in (
+        ("acme", "thing:1", "odd"),
+        ("acme", "thing:1", "odd"),
+        ("acme", "thing:1", "even"),
+        ("acme", "thing:2", "odd"),
+        ("globex", "thing:1", "odd"),
+    ):
+        async with units.open(organization) as unit:
+            unit.tell(Line(subject, kind, {"of": f"{organization} {subject} {kind}"}))
+    told = await activity.told(database, "acme", "thing:1", "odd")
+    assert told == [{"of": "acme thing:1 odd"}]

@@ -10,9 +10,11 @@ import pytest
 
 from faults.frozen import IDLE_SECONDS, frozen, journey
 from faults.relay import relay
+from holding import until_waiting
 from safelight.errors import Unavailable
 from safelight.infra.bus import Bus
 from safelight.infra.db import AWAY, LIMITS, LOST, SHORT, Connection, Database, Limits, connect
+from safelight.infra.turns import whose
 from safelight.testing.waiting import until
 
 QUICK = Limits(connect=1, acquire=2, command=1, lock=0.5, idle=1)
@@ -52,6 +54,29 @@ async def test_both_sides_of_a_line_are_watched(database_url: str) -> None:
         "10", "5", "3",
     ]  # fmt: skip
     assert settings["tcp_user_timeout"] == "15000"
+
+
+async def test_statements_of_one_organization_keep_no_other_waiting(database: Database) -> None:
+    """As when a hundred uploads wait for the names' lock of their organization."""
+    db = await Database.open(database.url, pool_size=2)
+    blocker = await connect(database.url)
+    await blocker.execute("SELECT pg_advisory_lock(99, 1)")
+    served: list[str] = []
+
+    async def ask(organization: str) -> None:
+        whose.set(organization)
+        await db.execute("SELECT pg_advisory_xact_lock(99, 1)")
+        served.append(organization)
+
+    whale = [asyncio.create_task(ask("whale")) for _ in range(100)]
+    await until_waiting(database, 2)
+    shrimp = asyncio.create_task(ask("shrimp"))
+    await asyncio.sleep(0)
+    await blocker.execute("SELECT pg_advisory_unlock(99, 1)")
+    await asyncio.gather(*whale, shrimp)
+    assert served.index("shrimp") <= 3
+    await blocker.close()
+    await db.close()
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 4])

@@ -63,9 +63,9 @@ async def answer(url: str) -> int:
 
 
 async def test_functions_follow_their_text(database_url: str) -> None:
-    await migrate(database_url, functions=ANSWER.format(1), version="0.2.0")
+    await migrate(database_url, functions=ANSWER.format(1), version="0.20.0")
     assert await answer(database_url) == 1
-    await migrate(database_url, functions=ANSWER.format(2), version="0.2.0")
+    await migrate(database_url, functions=ANSWER.format(2), version="0.20.0")
     assert await answer(database_url) == 2
 
 
@@ -79,22 +79,22 @@ async def test_an_older_server_leaves_newer_functions_alone(database_url: str) -
 
 
 async def test_a_changed_signature_is_refused(database_url: str) -> None:
-    await migrate(database_url, functions=ANSWER.format(1), version="0.2.0")
+    await migrate(database_url, functions=ANSWER.format(1), version="0.20.0")
     changed = ANSWER.format("'one'").replace("integer", "text")
     with pytest.raises(ConfigurationError, match="new name"):
-        await migrate(database_url, functions=changed, version="0.3.0")
+        await migrate(database_url, functions=changed, version="0.30.0")
     assert await answer(database_url) == 1
 
 
 @pytest.mark.parametrize("point", ["migrate.functions", "migrate.functions_record"])
 async def test_functions_are_all_new_or_all_old(database_url: str, point: str) -> None:
-    await migrate(database_url, functions=ANSWER.format(1), version="0.2.0")
+    await migrate(database_url, functions=ANSWER.format(1), version="0.20.0")
     failpoints.arm(point, "raise")
     with pytest.raises(failpoints.FailpointError):
-        await migrate(database_url, functions=ANSWER.format(2), version="0.2.0")
+        await migrate(database_url, functions=ANSWER.format(2), version="0.20.0")
     failpoints.disarm()
     assert await answer(database_url) == 1
-    await migrate(database_url, functions=ANSWER.format(2), version="0.2.0")
+    await migrate(database_url, functions=ANSWER.format(2), version="0.20.0")
     assert await answer(database_url) == 2
 
 

@@ -249,7 +249,7 @@ async def feed(
     """The organization's messages after a seq, oldest first. `types` None: inner ones as well."""
     rows = await db.fetch(
         """
-        SELECT seq, type, at, data FROM activity
+        SELECT seq, type, at, data, subject FROM activity
         WHERE organization = $1 AND seq > $2 AND ($4::text[] IS NULL OR type = ANY($4))
         ORDER BY seq LIMIT $3
         """,
@@ -258,20 +258,39 @@ async def feed(
         limit,
         types,
     )
-    return [Activity(row["seq"], row["type"], row["at"], row["data"]) for row in rows]
+    return [Activity(*row) for row in rows]
 
 
 @read
-async def last_move(db: Database, organization: str, subject: str, to: str) -> Activity | None:
-    """The last line of a subject's story that tells of a move to this state."""
-    row = await db.fetchrow(
-        "SELECT seq, type, at, data FROM activity WHERE organization = $1 AND subject = $2 "
-        "AND data ->> 'to' = $3 ORDER BY seq DESC LIMIT 1",
+async def told(
+    db: Connection | Database, organization: str, subject: str, line_type: str
+) -> list[dict[str, Any]]:
+    """The facts of a subject's lines of one type."""
+    rows = await db.fetch(
+        "SELECT DISTINCT data FROM activity WHERE organization = $1 AND subject = $2 AND type = $3",
         organization,
         subject,
+        line_type,
+    )
+    return [row["data"] for row in rows]
+
+
+@read
+async def last_moves(
+    db: Database, organization: str, subjects: list[str], to: str
+) -> dict[str, Activity]:
+    """The last line of each subject's story that tells of a move to this state."""
+    rows = await db.fetch(
+        "SELECT DISTINCT ON (subject) subject, seq, type, at, data FROM activity "
+        "WHERE organization = $1 AND subject = ANY($2) AND data ->> 'to' = $3 "
+        "ORDER BY subject, seq DESC",
+        organization,
+        subjects,
         to,
     )
-    return None if row is None else Activity(row["seq"], row["type"], row["at"], row["data"])
+    return {
+        row["subject"]: Activity(row["seq"], row["type"], row["at"], row["data"]) for row in rows
+    }
 
 
 @read

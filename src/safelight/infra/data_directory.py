@@ -2,6 +2,7 @@
 
     serve.lock        flock of the one process that runs the database; holds its pid
     database.url      how others reach the database, there only while `serve` is ready (0600)
+    server.url        how people reach that server, for the links that other commands print
     run/              the database's socket
     postgres/         cluster/, password, pg_hba.conf, log, and a copy of the programs when needed
 
@@ -53,6 +54,10 @@ class DataDirectory:
     @property
     def url(self) -> Path:
         return self.root / "database.url"
+
+    @property
+    def server(self) -> Path:
+        return self.root / "server.url"
 
     @property
     def postgres(self) -> Path:

@@ -6,6 +6,8 @@ Guarantees
   statements). Giving it back neither raises nor waits: one in doubt is ended instead.
 - A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of LOST, and
   then the outcome of a COMMIT is unknown. Both, and a server that is short of something, are AWAY.
+- Connections are shared between organizations (turns.py): however many statements of one wait for
+  a lock or for each other, another's next one waits for a single one of them.
 - No wait is without an end, on either side (`Limits`): a process that stands still, or whose
   connections went silent, is in nobody's way for long. One statement that is lost or overdue ends
   the idle connections too, which may be as silent.
@@ -17,8 +19,10 @@ named after the feature and the function (`submissions.move`), at which tests ma
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -28,6 +32,7 @@ import asyncpg
 
 from safelight.errors import Unavailable
 from safelight.infra import failpoints
+from safelight.infra.turns import Turns
 
 if TYPE_CHECKING:  # the driver's classes cannot be subscripted at run time
     from asyncpg.pool import PoolConnectionProxy
@@ -110,6 +115,28 @@ class Limits:
 
 
 LIMITS = Limits()
+_LEAST_SECONDS = 1.0
+_ends: ContextVar[float | None] = ContextVar("ends", default=None)
+
+
+def be_brief(seconds: float) -> None:
+    """From here on, in this task: whoever asked waits no longer than this for a connection and an
+    answer, and gets at least a second for each. For what only reads, since a write that is given up
+    early is one in doubt. Statements with a limit of their own keep it."""
+    _ends.set(time.monotonic() + seconds)
+
+
+def be_patient() -> None:
+    """Ends that: nobody waits any more."""
+    _ends.set(None)
+
+
+def seconds_left(limit: float) -> float:
+    """Of a limit, for whoever is brief."""
+    ends = _ends.get()
+    return limit if ends is None else min(limit, max(ends - time.monotonic(), _LEAST_SECONDS))
+
+
 UPKEEP_SECONDS = 300.0  # a limit for statements that go through whole tables
 
 
@@ -151,17 +178,18 @@ async def connect(
 
 
 class Database:
-    def __init__(self, url: str, limits: Limits) -> None:
+    def __init__(self, url: str, limits: Limits, pool_size: int) -> None:
         self.url = url
         self._limits = limits
         self._known: WeakSet[Any] = WeakSet()
         self._lent: set[int] = set()  # by the server's number of them
         self._pool: asyncpg.Pool[asyncpg.Record]
+        self._turns = Turns(pool_size)
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int, limits: Limits | None = None) -> "Database":
         limits = limits or LIMITS
-        db = cls(url, limits)
+        db = cls(url, limits, pool_size)
         try:
             db._pool = await asyncpg.create_pool(
                 url,
@@ -190,10 +218,7 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """Whatever transaction is open at the end was not meant to be committed."""
-        try:
-            connection = await self._pool.acquire(timeout=self._limits.acquire)
-        except UNREACHABLE as error:
-            raise Unavailable from error
+        mine, connection = await self._borrow()
         number = connection.get_server_pid()
         self._lent.add(number)
         doubt = False
@@ -204,7 +229,23 @@ class Database:
             raise
         finally:
             self._lent.discard(number)
-            await self._give_back(connection, doubt=doubt)
+            try:
+                await self._give_back(connection, doubt=doubt)
+            finally:
+                self._turns.give(mine)
+
+    async def _borrow(self) -> tuple[str, Any]:
+        """Whose turn it is, and a connection for it."""
+        try:
+            async with asyncio.timeout(seconds_left(self._limits.acquire)):
+                mine = await self._turns.take()
+                try:
+                    return mine, await self._pool.acquire()
+                except BaseException:
+                    self._turns.give(mine)
+                    raise
+        except UNREACHABLE as error:
+            raise Unavailable from error
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -246,19 +287,22 @@ class Database:
         self, sql: str, *values: Any, timeout: float | None = None
     ) -> list[asyncpg.Record]:
         async with self.connection() as connection:
-            return await connection.fetch(sql, *values, timeout=timeout)
+            return await connection.fetch(sql, *values, timeout=self._limit(timeout))
 
     async def fetchrow(self, sql: str, *values: Any) -> asyncpg.Record | None:
         async with self.connection() as connection:
-            return await connection.fetchrow(sql, *values)
+            return await connection.fetchrow(sql, *values, timeout=self._limit())
 
     async def fetchval(self, sql: str, *values: Any, timeout: float | None = None) -> Any:
         async with self.connection() as connection:
-            return await connection.fetchval(sql, *values, timeout=timeout)
+            return await connection.fetchval(sql, *values, timeout=self._limit(timeout))
 
     async def execute(self, sql: str, *values: Any, timeout: float | None = None) -> str:
         async with self.connection() as connection:
-            return await connection.execute(sql, *values, timeout=timeout)
+            return await connection.execute(sql, *values, timeout=self._limit(timeout))
+
+    def _limit(self, own: float | None = None) -> float:
+        return seconds_left(self._limits.command) if own is None else own
 
 
 async def commit_with(connection: Connection, closing: str) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 _DEEPEST: Final = 24
 _LARGEST: Final = 10**100
+_LONGEST_READ: Final = 2000
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -17,6 +18,13 @@ def canonical(value: object) -> str | None:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError):
         return None
+
+
+def readable(value: object) -> str:
+    """For people: as much as they read, and nothing that a terminal or a page would act upon."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    plain = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text[:_LONGEST_READ])
+    return plain if len(text) <= _LONGEST_READ else f"{plain}…"
 
 
 def storable(value: object, depth: int = 0) -> object:

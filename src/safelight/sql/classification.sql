@@ -20,6 +20,51 @@ LANGUAGE sql STABLE AS $$
                'classification.run', classification_key(p_organization, p_name, p_marker)))
 $$;
 
+-- The same for those who look at an entry: `running` while a worker has its job, and otherwise what was
+-- written. With it, when the next attempt is due, and what the last one said.
+CREATE OR REPLACE FUNCTION classification_standing(
+    p_organization text, p_name text, p_marker text, p_run integer, p_status text,
+    OUT status text, OUT next_attempt_at bigint, OUT error jsonb
+)
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    job record;
+BEGIN
+    status := p_status;
+    IF p_status = 'done' THEN
+        RETURN;
+    END IF;
+    SELECT runs.error INTO error FROM classification_runs AS runs
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    IF classification_under_way(p_status) THEN
+        SELECT * INTO job FROM job_standing(
+            'classification.run', classification_key(p_organization, p_name, p_marker));
+        status := CASE WHEN job.status = 'running' THEN 'running' ELSE 'pending' END;
+        next_attempt_at := job.next_at;
+        error := coalesce(job.error, error);
+    END IF;
+END
+$$;
+
+-- The markers for which a worker is at work now.
+CREATE OR REPLACE FUNCTION classification_at_work(p_organization text, OUT name text, OUT marker text)
+RETURNS SETOF record
+LANGUAGE sql STABLE AS $$
+    SELECT payload ->> 'name', payload ->> 'idempotencyKey'
+    FROM jobs_at_work('classification.run', p_organization) AS payload
+$$;
+
+-- The best labels that a run found: [{label, score}, …].
+CREATE OR REPLACE FUNCTION classification_labels(
+    p_organization text, p_name text, p_marker text, p_run integer
+) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT labels FROM classification_runs
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run
+$$;
+
 -- Whether nothing works for a marker: the queue has no job for it that waits or runs.
 CREATE OR REPLACE FUNCTION classification_idle(p_organization text, p_name text, p_marker text)
 RETURNS boolean
@@ -27,8 +72,9 @@ LANGUAGE sql STABLE AS $$
     SELECT NOT job_lives('classification.run', classification_key(p_organization, p_name, p_marker))
 $$;
 
--- Starts a run for a marker. Nothing else of that marker may be alive in the queue: what is, is taken
--- away first, and a clash all the same is an error, never a success.
+-- Starts a run for a marker. Nothing else of that marker may be alive in the queue: it is asked also
+-- where our own notes know of no run; what is there is taken away first, and a clash all the same is
+-- an error, never a success.
 CREATE OR REPLACE FUNCTION classification_start(
     p_organization text, p_name text, p_marker text, p_now bigint
 ) RETURNS integer
@@ -38,9 +84,7 @@ DECLARE
 BEGIN
     SELECT coalesce(max(run), 0) + 1 INTO next_run FROM classification_runs
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
-    IF next_run > 1 THEN
-        PERFORM classification_stop(p_organization, p_name, p_marker, p_now);
-    END IF;
+    PERFORM classification_stop(p_organization, p_name, p_marker, p_now);
     INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
     VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);
     IF job_enqueue('classification.run', p_organization,
@@ -74,10 +118,11 @@ $$;
 -- The guarded write of a result, a whole unit of work in one statement: the end of its job, the
 -- label, the history. Applies only where the entry still has the marker and run the result was
 -- computed for; otherwise the run is dropped, and history tells of that (`p_dropped`) instead of a
--- success. The states a run may come from (`p_from`, here and below) are the machine's.
-CREATE OR REPLACE FUNCTION classification_apply(
+-- success. The states a run may come from (`p_from`, here and below) are the machine's. `p_labels` are
+-- the best ones, for the run.
+CREATE OR REPLACE FUNCTION classification_done(
     p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text,
-    p_score double precision, p_model text, p_words text[], p_now bigint,
+    p_score double precision, p_model text, p_labels jsonb, p_words text[], p_now bigint,
     p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb,
     OUT mine boolean, OUT taken boolean
 )
@@ -91,7 +136,8 @@ BEGIN
     taken := library_label(p_organization, p_name, p_marker, p_run, p_label, p_score, p_model,
                            p_words, p_now);
     UPDATE classification_runs
-    SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, finished_at = p_now, error = NULL
+    SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, labels = p_labels,
+        finished_at = p_now, error = NULL
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
     PERFORM activity_append(p_organization, p_now,
@@ -99,7 +145,21 @@ BEGIN
 END
 $$;
 
--- A failed attempt. False: the entry has moved on, and nobody should be told.
+-- As servers before classification_done call it.
+CREATE OR REPLACE FUNCTION classification_apply(
+    p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text,
+    p_score double precision, p_model text, p_words text[], p_now bigint,
+    p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb,
+    OUT mine boolean, OUT taken boolean
+)
+LANGUAGE sql AS $$
+    SELECT * FROM classification_done(
+        p_organization, p_name, p_marker, p_run, p_from, p_label, p_score, p_model, NULL, p_words,
+        p_now, p_job, p_claim, p_lines, p_dropped)
+$$;
+
+-- A failed attempt, or, without an error, one that is to come after a redrive. False: the entry has moved
+-- on, and nobody should be told.
 CREATE OR REPLACE FUNCTION classification_failed(
     p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_status text,
     p_attempt integer, p_error jsonb, p_finished_at bigint
@@ -112,6 +172,17 @@ BEGIN
       AND run = p_run AND status = ANY (p_from);
     RETURN library_note(p_organization, p_name, p_marker, p_run, p_status);
 END
+$$;
+
+-- Counts the death of a process that decoded the image of a run, and answers how many there were.
+CREATE OR REPLACE FUNCTION classification_child_died(
+    p_organization text, p_name text, p_marker text, p_run integer
+) RETURNS integer
+LANGUAGE sql AS $$
+    UPDATE classification_runs SET child_deaths = child_deaths + 1
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run
+    RETURNING child_deaths
 $$;
 
 -- A run whose job is a dead letter, of which run and entry know nothing yet.

@@ -10,6 +10,7 @@ BEGIN
     INSERT INTO images SELECT image.*;
     PERFORM job_enqueue('ingest.offload', image.organization,
                         jsonb_build_object('imageId', image.id), image.id, p_node);
+    PERFORM quota_upload(image.organization, image.size_bytes, image.created_at);
     PERFORM activity_append(image.organization, image.created_at, p_lines);
 END
 $$;
@@ -25,20 +26,74 @@ LANGUAGE sql STABLE AS $$
                     AND status IN ('UPLOADED', 'INGESTED') AND image_id IS NULL)
 $$;
 
--- The same as image_record if the image's name is free. False: it is not, and nothing was recorded.
--- The names' lock makes one choice in an organization come after the other, and ends with this
--- statement; so must the transaction.
+-- The name, or a free one like it: with the smallest number that is free below 17, beyond that with one
+-- whose predecessor is taken, found in few looks however many there are. `p_before` holds what stands
+-- before a number of as many digits as its index says; NULL: no number is wanted. No such name: NULL.
+CREATE OR REPLACE FUNCTION name_free(p_organization text, p_name text, p_before text[], p_after text)
+RETURNS text
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    low    integer := 1;
+    high   integer := 2;
+    middle integer;
+BEGIN
+    PERFORM names_taken(p_organization, ARRAY[p_name]);
+    IF NOT FOUND THEN
+        RETURN p_name;
+    ELSIF p_before IS NULL THEN
+        RETURN NULL;
+    END IF;
+    LOOP
+        PERFORM names_taken(p_organization, ARRAY[name_numbered(p_before, high, p_after)]);
+        EXIT WHEN NOT FOUND;
+        low := high;
+        high := high + CASE WHEN high < 16 THEN 1 ELSE high END;
+    END LOOP;
+    WHILE high - low > 1 LOOP
+        middle := (low + high) / 2;
+        PERFORM names_taken(p_organization, ARRAY[name_numbered(p_before, middle, p_after)]);
+        IF FOUND THEN
+            low := middle;
+        ELSE
+            high := middle;
+        END IF;
+    END LOOP;
+    RETURN name_numbered(p_before, high, p_after);
+END
+$$;
+
+CREATE OR REPLACE FUNCTION name_numbered(p_before text[], p_number integer, p_after text) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_before[length(p_number::text)] || p_number || p_after
+$$;
+
+-- The same as image_record unless the image's name is taken ('taken'), or somebody else in the
+-- organization chooses a name at this moment ('busy'); then nothing was recorded. The names' lock makes
+-- one choice come after the other, and ends with this statement; so must the transaction. It is not
+-- waited for: whoever waits does so without a connection.
+CREATE OR REPLACE FUNCTION image_record_unless_taken(p_image jsonb, p_node text, p_lines jsonb)
+RETURNS text
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT names_try_lock(p_image ->> 'organization') THEN
+        RETURN 'busy';
+    END IF;
+    PERFORM names_taken(p_image ->> 'organization', ARRAY[p_image ->> 'name']);
+    IF FOUND THEN
+        RETURN 'taken';
+    END IF;
+    PERFORM image_record(p_image, p_node, p_lines);
+    RETURN 'recorded';
+END
+$$;
+
+-- As the version before this one records, which may run beside it.
 CREATE OR REPLACE FUNCTION image_record_if_free(p_image jsonb, p_node text, p_lines jsonb)
 RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM names_lock(p_image ->> 'organization');
-    PERFORM names_taken(p_image ->> 'organization', ARRAY[p_image ->> 'name']);
-    IF FOUND THEN
-        RETURN false;
-    END IF;
-    PERFORM image_record(p_image, p_node, p_lines);
-    RETURN true;
+    RETURN image_record_unless_taken(p_image, p_node, p_lines) = 'recorded';
 END
 $$;
 
@@ -116,6 +171,7 @@ BEGIN
         outcome := 'beaten';
         more := jsonb_build_object('reason', beaten.reason, 'beatenBy', beaten.beaten_by);
         DELETE FROM delete_intents WHERE image_id = p_image;
+        PERFORM quota_change(p_organization, -image.size_bytes);
         IF place = 'blob' THEN
             PERFORM blob_take(image.checksum, image.size_bytes, epoch, written, p_now);
         END IF;
@@ -143,16 +199,19 @@ CREATE OR REPLACE FUNCTION image_failed(
     p_job bigint, p_claim integer
 ) RETURNS text
 LANGUAGE plpgsql AS $$
+DECLARE
+    freed bigint;
 BEGIN
     IF NOT job_finish(p_job, p_claim) THEN
         RETURN 'lost';
     END IF;
     DELETE FROM delete_intents WHERE image_id = p_image;
     UPDATE images SET status = 'FAILED', updated_at = p_now
-    WHERE id = p_image AND status = ANY (p_from);
+    WHERE id = p_image AND status = ANY (p_from) RETURNING size_bytes INTO freed;
     IF NOT FOUND THEN
         RETURN 'already_done';
     END IF;
+    PERFORM quota_change(p_organization, -freed);
     PERFORM activity_append(p_organization, p_now, p_lines);
     RETURN 'failed';
 END

@@ -55,8 +55,13 @@ BEGIN
     SELECT idempotency_key INTO marker FROM uploads
     WHERE organization = p_organization AND name = p_name;
     IF FOUND THEN
-        -- The job before the row, as a run does it: the two cannot wait for each other.
-        stopped := classification_stop(p_organization, p_name, marker, p_now);
+        -- The job before the row, as a run does it: the two cannot wait for each other. A run that
+        -- cannot be stopped finds no row to write to, and keeps nobody's image.
+        BEGIN
+            stopped := classification_stop(p_organization, p_name, marker, p_now);
+        EXCEPTION WHEN OTHERS THEN
+            RAISE WARNING 'the run of %/% could not be stopped: %', p_organization, p_name, SQLERRM;
+        END;
         DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
     END IF;
     INSERT INTO tombstones (organization, name, event_time, sequencer, source, buried_at)
@@ -106,12 +111,16 @@ CREATE OR REPLACE FUNCTION upload_cleared(
     OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
 )
 LANGUAGE plpgsql AS $$
+DECLARE
+    object_key constant text := p_organization || '/' || p_name;
+    taken      boolean;
 BEGIN
-    PERFORM object_lock(p_organization || '/' || p_name);
+    PERFORM object_lock(object_key);
+    taken := EXISTS (SELECT FROM names_taken(p_organization, ARRAY[p_name]));
     PERFORM image_forbid(p_organization, p_name, p_now);
     SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
-    FROM object_cleared(p_organization || '/' || p_name, p_organization, p_name, p_tell, p_ticket,
-                        p_now) AS gone;
+    FROM object_end(object_key, p_organization, p_name, p_tell, taken, p_now) AS gone;
+    PERFORM ticket_end(p_ticket, 'deleted', object_key, true);
     PERFORM activity_append(p_organization, p_now, p_lines);
 END
 $$;

@@ -10,6 +10,9 @@ LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(1, hashtext(p_organization)) $$;
 CREATE OR REPLACE FUNCTION names_lock(p_organization text) RETURNS void
 LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(2, hashtext(p_organization)) $$;
 
+CREATE OR REPLACE FUNCTION names_try_lock(p_organization text) RETURNS boolean
+LANGUAGE sql AS $$ SELECT pg_try_advisory_xact_lock(2, hashtext(p_organization)) $$;
+
 -- 3: an object's key. Everything that changes an object, or decides about one, does so under this.
 CREATE OR REPLACE FUNCTION object_lock(p_key text) RETURNS void
 LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(3, hashtext(p_key)) $$;
@@ -43,3 +46,7 @@ LANGUAGE sql AS $$ SELECT pg_advisory_lock(8, hashtext(p_owner)) $$;
 -- Whoever can have the lock, beside others who ask, knows that the worker is not there.
 CREATE OR REPLACE FUNCTION presence_gone(p_owner text) RETURNS boolean
 LANGUAGE sql AS $$ SELECT pg_try_advisory_xact_lock_shared(8, hashtext(p_owner)) $$;
+
+-- 12: which pictures of an organization are public or ruled out; taken by whoever adds to either.
+CREATE OR REPLACE FUNCTION pictures_lock(p_organization text) RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(12, hashtext(p_organization)) $$;

@@ -66,6 +66,14 @@ BEGIN
 END
 $$;
 
+-- Takes note of the bytes of a key that is nobody's upload, as they come or go: what submissions pin and
+-- publish counts for the organization that its metadata names. Artifacts are counted with their rows.
+CREATE OR REPLACE FUNCTION object_count(p_key text, p_metadata jsonb, p_bytes bigint) RETURNS void
+LANGUAGE sql AS $$
+    SELECT quota_change(p_metadata ->> 'organizationId', p_bytes)
+    WHERE p_key ~ '^(submissions|renditions)/'
+$$;
+
 -- Makes bytes that are safe the object of a key: index, event and delivery job together. `p_tell`
 -- false: the store tells of it by itself, and only the index is written.
 CREATE OR REPLACE FUNCTION object_put(
@@ -97,6 +105,12 @@ BEGIN
         SET present = true, blob = excluded.blob, size = excluded.size,
             content_type = excluded.content_type, metadata = excluded.metadata,
             etag = excluded.etag, event_time = excluded.event_time;
+    IF p_organization IS NOT NULL THEN
+        PERFORM quota_change(p_organization, -before.size);  -- its own were charged as it was uploaded
+    ELSE
+        PERFORM object_count(p_key, before.metadata, -before.size);
+        PERFORM object_count(p_key, p_metadata, p_size);
+    END IF;
     IF p_tell THEN
         SELECT told.event_id, told.job_id INTO event_id, job_id
         FROM object_announce('created', p_key, p_organization, p_name, event_time, p_etag, p_size,
@@ -105,14 +119,16 @@ BEGIN
 END
 $$;
 
--- Ends the object of a key, whether or not there is one: the event says what is true from now on.
-CREATE OR REPLACE FUNCTION object_delete(
-    p_key text, p_organization text, p_name text, p_tell boolean, p_now bigint,
-    OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+-- Ends the object of a key, whether or not there is one: the event says what is true from now on, and
+-- in its metadata what it has ended: an object, or an upload on its way to be one (`p_on_its_way`).
+CREATE OR REPLACE FUNCTION object_end(
+    p_key text, p_organization text, p_name text, p_tell boolean, p_on_its_way boolean,
+    p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
 )
 LANGUAGE plpgsql AS $$
 DECLARE
     before objects%ROWTYPE;
+    ended  constant text := CASE WHEN p_on_its_way THEN 'upload' END;
 BEGIN
     PERFORM object_lock(p_key);
     SELECT * INTO before FROM objects WHERE key = p_key;
@@ -122,25 +138,42 @@ BEGIN
     event_time := greatest(p_now, before.event_time + 1);
     INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
                          etag, event_time)
-    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_delete.event_time)
+    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_end.event_time)
     ON CONFLICT (key) DO UPDATE
         SET present = false, blob = NULL, size = 0, content_type = '', metadata = '{}', etag = '',
             event_time = excluded.event_time;
+    IF p_organization IS NOT NULL THEN
+        PERFORM quota_change(p_organization, -before.size);
+    ELSE
+        PERFORM object_count(p_key, before.metadata, -before.size);
+    END IF;
     IF p_tell THEN
         SELECT told.event_id, told.job_id INTO event_id, job_id
         FROM object_announce('deleted', p_key, p_organization, p_name, event_time, NULL, NULL,
-                             NULL, p_now, NULL, NULL) AS told;
+                             jsonb_strip_nulls(jsonb_build_object(
+                                 'ended', CASE WHEN before.present THEN 'object' ELSE ended END)),
+                             p_now, NULL, NULL) AS told;
     END IF;
 END
 $$;
 
--- Gives the bytes of an object a second key of ours, so that they outlast it. Answers their
--- sha256; nothing when the object is not the one that was seen (`p_etag`), or its bytes are not in
+-- As servers before object_end call it.
+CREATE OR REPLACE FUNCTION object_delete(
+    p_key text, p_organization text, p_name text, p_tell boolean, p_now bigint,
+    OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE sql AS $$
+    SELECT * FROM object_end(p_key, p_organization, p_name, p_tell, false, p_now)
+$$;
+
+-- Gives the bytes of an object a second key of ours, so that they outlast it; they count once more, for
+-- the same organization. Answers their sha256; nothing when the object is not the one that was seen (`p_etag`), or its bytes are not in
 -- the built-in store. The key's lock makes a delete come before this or after it.
 CREATE OR REPLACE FUNCTION object_share(p_key text, p_etag text, p_as text, p_now bigint) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE
-    seen objects%ROWTYPE;
+    seen  objects%ROWTYPE;
+    whose jsonb;
 BEGIN
     PERFORM object_lock(p_key);
     SELECT * INTO seen FROM objects WHERE key = p_key AND present AND etag = p_etag;
@@ -148,8 +181,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
+    whose := jsonb_strip_nulls(jsonb_build_object('organizationId',
+        coalesce(seen.organization, seen.metadata ->> 'organizationId')));
     INSERT INTO objects (key, present, blob, size, content_type, metadata, etag, event_time)
-    VALUES (p_as, true, seen.blob, seen.size, seen.content_type, '{}', seen.etag, p_now);
+    VALUES (p_as, true, seen.blob, seen.size, seen.content_type, whose, seen.etag, p_now);
+    PERFORM object_count(p_as, whose, seen.size);
     RETURN seen.blob;
 END
 $$;
@@ -251,7 +287,7 @@ CREATE OR REPLACE FUNCTION object_cleared(
 LANGUAGE plpgsql AS $$
 BEGIN
     SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
-    FROM object_delete(p_key, p_organization, p_name, p_tell, p_now) AS gone;
+    FROM object_end(p_key, p_organization, p_name, p_tell, false, p_now) AS gone;
     PERFORM ticket_end(p_ticket, 'deleted', p_key, true);
 END
 $$;

@@ -24,6 +24,15 @@ BEGIN
 END
 $$;
 
+-- A dead letter of what no job needs to try: it can never be done as it is, and a person is to see it.
+CREATE OR REPLACE FUNCTION job_letter(
+    p_kind text, p_organization text, p_payload jsonb, p_error jsonb
+) RETURNS bigint LANGUAGE sql AS $$
+    INSERT INTO jobs (kind, organization, node, payload, priority, status, run_at, died_at, error)
+    VALUES (p_kind, p_organization, '', p_payload, 0, 'dead', now(), now(), p_error)
+    RETURNING id
+$$;
+
 -- The functions below keep one plan per connection. It may be made while the table is empty and used
 -- when it is not, so plans that only suit a small table are forbidden, and everything after a claim
 -- is fenced on (id, claim, lease_until IS NOT NULL), which only the primary key can serve. What looks
@@ -259,6 +268,45 @@ BEGIN
 END
 $$;
 
+-- Takes one job of an organization other than p_busy, which fill all slots of its kind: this node's own
+-- first, then of the highest priority there is.
+CREATE OR REPLACE FUNCTION job_take_guest(
+    p_kind text, p_busy text[], p_node text, p_owner text, p_lease interval
+) RETURNS TABLE (
+    id bigint, kind text, organization text, payload jsonb, claim integer, attempts integer,
+    deaths integer, waits integer, error jsonb
+) LANGUAGE plpgsql SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    home  text;
+    level integer;
+BEGIN
+    FOREACH home IN ARRAY ARRAY[p_node, ''] LOOP
+        SELECT j.priority INTO level FROM jobs j
+        WHERE j.status = 'queued' AND j.kind = p_kind AND j.node = home
+        ORDER BY j.priority DESC LIMIT 1;
+        RETURN QUERY
+        UPDATE jobs SET status = 'running', owner = p_owner, claim = jobs.claim + 1,
+                        attempts = jobs.attempts + 1, lease = p_lease,
+                        lease_until = clock_timestamp() + p_lease
+        WHERE id = ANY (ARRAY(
+            SELECT first.id
+            FROM unnest(job_organizations(p_kind, home, level, '', cardinality(p_busy) + 1)) AS org
+            CROSS JOIN LATERAL (
+                SELECT j.id FROM jobs j
+                WHERE j.status = 'queued' AND j.kind = p_kind AND j.node = home
+                  AND j.priority = level AND j.organization = org
+                ORDER BY j.run_at, j.id LIMIT 1 FOR UPDATE SKIP LOCKED
+            ) AS first
+            WHERE org <> ALL (p_busy) LIMIT 1
+        ))
+        RETURNING jobs.id, jobs.kind, jobs.organization, jobs.payload, jobs.claim, jobs.attempts,
+                  jobs.deaths, jobs.waits, jobs.error;
+        EXIT WHEN FOUND;
+    END LOOP;
+END
+$$;
+
 -- Takes a suspect of one of p_kinds that is due: of the fewest deaths, and due for longest.
 CREATE OR REPLACE FUNCTION job_take_suspect(
     p_kinds text[], p_node text, p_owner text, p_lease interval
@@ -436,6 +484,27 @@ BEGIN
     PERFORM FROM jobs WHERE kind = p_kind AND key = p_key AND status <> 'dead';
     RETURN FOUND;
 END
+$$;
+
+-- How the living job of a key stands: its status, when it is tried again if it waits for that, and why.
+CREATE OR REPLACE FUNCTION job_standing(
+    p_kind text, p_key text, OUT status text, OUT next_at bigint, OUT error jsonb
+)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+    SELECT job.status,
+           CASE WHEN job.status = 'delayed' THEN extract(epoch FROM job.run_at) * 1000 END,
+           CASE WHEN job.status = 'delayed' THEN job.error END
+    INTO status, next_at, error
+    FROM jobs AS job WHERE job.kind = p_kind AND job.key = p_key AND job.status <> 'dead';
+END
+$$;
+
+-- The payloads of an organization's jobs of a kind that workers have now: few, whatever waits.
+CREATE OR REPLACE FUNCTION jobs_at_work(p_kind text, p_organization text) RETURNS SETOF jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT payload FROM jobs
+    WHERE status = 'running' AND kind = p_kind AND organization = p_organization
 $$;
 
 -- Makes jobs a node's whose files are there, whichever node they were of. Answers how many.

@@ -23,9 +23,9 @@ from safelight.infra.queue.jobs import (
     Backoff,
     Failure,
     Job,
-    Opening,
     PutBack,
 )
+from safelight.infra.queue.slots import Opening
 
 ATTEMPTS = 3
 KIND = a_kind(retry=Backoff(attempts=ATTEMPTS))

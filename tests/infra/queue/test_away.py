@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.queue.crew import Number, Starts, a_kind, crew, nothing_left, rows
+from safelight.classification.jobs import RUN
 from safelight.errors import Forbidden, Unavailable
 from safelight.infra.away import is_away
 from safelight.infra.db import Database
 from safelight.infra.queue.jobs import (
     DAY,
     HOUR,
+    MINUTE,
     Backoff,
     Dead,
     Done,
@@ -28,6 +30,7 @@ from safelight.infra.queue.jobs import (
     Verdict,
 )
 from safelight.infra.queue.ledger import outcome
+from safelight.objects.jobs import DELIVER
 from safelight.objects.store import StoreUnavailable
 from safelight.sandbox.sandbox import SandboxTimeout
 from safelight.testing.waiting import until
@@ -103,6 +106,23 @@ def test_patience_ends_after_about_a_day() -> None:
     assert all(ends[first:])
 
 
+@given(st.integers(0, 200))
+def test_a_hint_is_the_least_and_does_not_stop_the_growth(waits: int) -> None:
+    again = outcome(job(1, waits), Retry(AWAY, after=7))
+    assert isinstance(again, PutBack)
+    assert max(7, min(60, 2**waits) / 2) <= again.after <= max(7, min(60, 2**waits))
+
+
+def test_deliveries_and_runs_wait_from_a_second_to_a_quarter_of_an_hour_for_a_day() -> None:
+    for kind in (DELIVER, RUN):
+        waits = [kind.retry.wait_for_others(n, 0.5) for n in range(200)]
+        assert (waits[0], max(waits)) == (0.75, 15 * MINUTE * 0.75)
+        assert all(kind.retry.patient(n) for n in range(4))
+        first = next(n for n in range(200) if not kind.retry.patient(n))
+        assert abs(sum(waits[:first]) - DAY) < HOUR
+        assert kind.retry.attempts == 4
+
+
 def test_a_handler_may_say_it_itself() -> None:
     failure = Failure("ELSEWHERE", "The other side is closed.")
     assert outcome(job(2), Retry(failure, after=3, away=True)) == PutBack(3, failure, away=True)
@@ -126,7 +146,7 @@ async def test_ten_outages_spend_no_attempt_and_the_error_is_there_to_read(
         await until(lambda: nothing_left(database))
     assert [job.attempt for _, _, job in starts.seen] == [1] * 11
     assert [row["waits"] for row in seen] == list(range(11))
-    assert seen[1]["error"] == {"code": "UNAVAILABLE", "message": "The database is away."}
+    assert seen[1]["error"] == {"code": "UNAVAILABLE", "message": AWAY.default_message()}
 
 
 async def test_waits_begin_anew_after_a_real_failure(database: Database) -> None:

@@ -279,6 +279,23 @@ async def test_throughput_counts_every_verdict(database: Database) -> None:
     assert now.hour - before[-1].hour == 3_600_000
 
 
+async def test_handlers_with_retries_of_their_own_are_counted_alike(database: Database) -> None:
+    """They end each job by themselves, and somebody else starts the next one."""
+
+    async def by_number(job: Job[Number]) -> Verdict:
+        return Done(failed=job.payload.n < 3, again=job.payload.n == 3)
+
+    async with crew(database, by_number, kind=KIND) as team:
+        await asyncio.gather(*(team.add(number, KIND) for number in range(5)))
+        await until(lambda: empty(database))
+    now = (await team.queue.throughput())[-1]
+    assert (now.processed, now.failed, now.retried) == (2, 3, 1)
+
+
+async def empty(db: Database) -> bool:
+    return await rows(db) == []
+
+
 async def test_status_counts_every_kind(database: Database) -> None:
     await dead(database, 1, 2)
     queue = a_queue(database, [KIND, a_kind("test.quiet")])

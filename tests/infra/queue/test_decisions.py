@@ -1,15 +1,19 @@
 """The pure part: verdicts, backoff, registries, slots."""
 
 import asyncio
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from typing import Any
 
+import asyncpg
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from infra.queue.crew import Number, a_kind, succeed
-from safelight.errors import ConfigurationError, Forbidden
+from safelight.errors import ConfigurationError, Forbidden, Unavailable
+from safelight.infra.failpoints import FailpointError
 from safelight.infra.queue.handlers import Handler, matched
 from safelight.infra.queue.jobs import (
     Backoff,
@@ -21,14 +25,13 @@ from safelight.infra.queue.jobs import (
     JobKind,
     LeaseLost,
     Lost,
-    Opening,
     PutBack,
     Retry,
-    Slots,
     Verdict,
     by_name,
 )
 from safelight.infra.queue.ledger import outcome, outcome_of
+from safelight.infra.queue.slots import Opening, Slots
 
 KIND = a_kind(retry=Backoff(attempts=3, first=1.0, cap=8.0))
 ERROR = Failure("X", "y")
@@ -78,6 +81,46 @@ class Speechless(Exception):
 )
 def test_a_failure_can_always_be_kept(error: Exception | Failure, failure: Failure) -> None:
     assert Failure.of(error) == failure
+
+
+INSIDE = "could not connect to db.internal:5432 from /srv/safelight"
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (FileExistsError(17, "File exists", "/srv/blobs/8f"), "File exists."),
+        (ConnectionRefusedError(111, f"Connect call failed {INSIDE}"), "Connection refused."),
+        (OSError(f"Multiple exceptions: {INSIDE}"), "OSError"),
+        (TimeoutError(INSIDE), "TimeoutError"),
+        (asyncpg.InvalidAuthorizationSpecificationError(INSIDE), "InvalidAuthorizationSpec"),
+        (httpx.ConnectError(INSIDE), "ConnectError"),
+        (Unavailable(INSIDE), "database cannot be reached"),
+        (ConfigurationError(INSIDE), "A setting has a value"),
+    ],
+)
+def test_where_our_things_are_is_for_operators(error: Exception, words: str) -> None:
+    """Whatever went wrong: the work's owners hear what it was, the log where."""
+    failure = Failure.of(error)
+    assert failure.message.startswith(words) or words in failure.message
+    assert "internal" not in json.dumps(failure.to_json())
+    assert "/srv" not in json.dumps(failure.to_json())
+    assert failure.in_full.message == str(error)
+
+
+def test_what_is_wrong_with_a_request_or_in_our_own_words_is_told_as_it_is() -> None:
+    for error in (Forbidden("Not yours."), ValueError("a bug"), FailpointError("reached")):
+        assert Failure.of(error).message == str(error)
+
+
+def test_the_systems_own_jobs_say_all_they_know() -> None:
+    """Nobody but operators sees them."""
+    wrong = FileExistsError(17, "File exists", "/srv/blobs/8f")
+    for organization, told in (("", True), ("acme", False)):
+        again = outcome(replace(job(), organization=organization), Retry(wrong))
+        assert isinstance(again, PutBack)
+        assert again.failure
+        assert ("/srv" in again.failure.message) is told
 
 
 def test_a_handler_that_returns_no_verdict_is_retried() -> None:
@@ -211,10 +254,10 @@ def test_a_wake_up_during_a_claim_is_not_forgotten() -> None:
 def test_a_kind_without_free_slots_stays_wanted() -> None:
     slots = Slots({"a": 1})
     slots.want(["a"])
-    assert slots.take("a")
-    assert not slots.take("a")
+    assert slots.take("a", "x")
+    assert not slots.take("a", "x")
     assert slots.openings() == []
-    slots.release("a")
+    slots.release("a", "x")
     assert slots.openings() == [Opening("a", 1, "")]
 
 
@@ -229,3 +272,26 @@ def test_the_next_claim_begins_after_the_last_one_served(
     slots.claimed([Opening("a", 2, after)], {"a": served})
     slots.want(["a"])
     assert slots.openings() == [Opening("a", 2, last)]
+
+
+def test_a_guest_finds_a_slot_beyond_the_limit() -> None:
+    slots = Slots({"a": 2})
+    assert slots.take("a", "whale")
+    assert slots.take("a", "whale")
+    assert slots.crowded(["a"]) == {"a": ["whale"]}
+    assert not slots.take("a", "whale")
+    assert slots.take("a", "guest")
+    assert slots.crowded(["a"]) == {}
+    assert not slots.take("a", "another")
+    slots.release("a", "whale")
+    slots.want(["a"])
+    assert slots.openings() == []  # the guest has one of the two now
+
+
+@pytest.mark.parametrize("running", [["x"], ["x", "y"]])
+def test_there_are_no_guests_where_everybody_has_one(running: list[str]) -> None:
+    slots = Slots({"a": len(running)})
+    for organization in running:
+        assert slots.take("a", organization)
+    assert slots.crowded(["a"]) == {}
+    assert not slots.take("a", "guest")

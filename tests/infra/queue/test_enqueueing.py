@@ -94,7 +94,7 @@ async def test_a_twin_enqueued_while_the_first_one_retries_sticks_to_nothing(
 
 async def test_a_job_handed_over_runs_at_once_under_its_first_lease(database: Database) -> None:
     """As the end of one step and the beginning of the next, in one statement."""
-    second = Starts()
+    second, following = Starts(), a_kind("test.next", limit=10)
 
     async def first(job: Job[Number]) -> Verdict:
         lessee = team.queue.lessee
@@ -109,10 +109,10 @@ async def test_a_job_handed_over_runs_at_once_under_its_first_lease(database: Da
             team.queue.lease,
         )
         assert row
-        team.queue.hand_over(NEXT, row["next"], Number(7), organization="acme", lessee=lessee)
+        team.queue.hand_over(following, row["next"], Number(7), organization="acme", lessee=lessee)
         return job.ended(row["mine"])
 
-    async with crew(database, first, others=[Handler(NEXT, second)], poll=NEVER) as team:
+    async with crew(database, first, others=[Handler(following, second)], poll=NEVER) as team:
         for number in range(10):
             await team.add(number)
         await until(lambda: nothing_left(database))

@@ -118,8 +118,8 @@ async def leave_behind(db: Database) -> None:
     )
 
 
-# Adopting is what a start does: ingest/test_node.py.
-@pytest.mark.parametrize("point", points_of("queue.", without=["queue.adopt"]))
+# Adopting is what a start does: ingest/test_node.py. Guests come when it is full: test_fairness.py.
+@pytest.mark.parametrize("point", points_of("queue.", without=["queue.adopt", "queue.claim_guest"]))
 async def test_a_failure_at_any_statement_loses_no_job(database: Database, point: str) -> None:
     armed = failpoints.arm(point, "raise@1")
     renewal = armed if point == "queue.renew" else failpoints.observe("queue.renew")

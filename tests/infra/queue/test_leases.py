@@ -26,8 +26,9 @@ from infra.queue.crew import (
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue import repo as queue_repo
-from safelight.infra.queue.jobs import Done, Failure, Job, Opening, PutBack, Verdict
+from safelight.infra.queue.jobs import Done, Failure, Job, PutBack, Verdict
 from safelight.infra.queue.ledger import Ledger
+from safelight.infra.queue.slots import Opening
 from safelight.testing.waiting import until
 
 LEASE = 1.0

@@ -126,6 +126,43 @@ async def test_a_key_is_asked_for_with_its_kind(database: Database) -> None:
     assert await database.fetchval(lives)
 
 
+@pytest.mark.parametrize(
+    ("status", "waits"), [("queued", False), ("running", False), ("delayed", True)]
+)
+async def test_how_the_living_job_of_a_key_stands(
+    database: Database, status: str, waits: bool
+) -> None:
+    await put(database, key="k", kind="test.else")
+    await put(database, key="other", status="delayed")
+    await put(database, key="k", status="dead")
+    standing = "SELECT * FROM job_standing('test.work', 'k')"
+    assert tuple(await database.fetchrow(standing) or ()) == (None, None, None)
+    await put(database, key="k", status=status)
+    await database.execute("UPDATE jobs SET error = '{}'")
+    row = await database.fetchrow(standing)
+    assert row
+    assert (row["status"], row["next_at"] is not None) == (status, waits)
+    assert row["error"] == ({} if waits else None)
+
+
+async def test_who_is_at_work(database: Database) -> None:
+    await put(database, status="running", n=7)
+    await put(database, status="running", organization="else")
+    await put(database, status="running", kind="test.else")
+    for status in ("queued", "delayed", "dead"):
+        await put(database, status=status)
+    found = await database.fetch("SELECT jobs_at_work('test.work', 'acme') AS payload")
+    assert [row["payload"] for row in found] == [{"n": 7}]
+
+
+async def test_a_letter_that_no_job_was_tried_for(database: Database) -> None:
+    error = {"code": "E", "message": "why"}
+    await database.execute("SELECT job_letter('test.work', '', '{\"n\": 3}', $1)", error)
+    [letter] = await repo.dead_letters(database, None, None, None, 9)
+    assert (letter["kind"], letter["error"], letter["attempts"]) == ("test.work", error, 0)
+    assert await repo.redrive(database, letter["id"], None)  # type: ignore[arg-type]  # one statement
+
+
 async def test_a_node_adopts_living_jobs_of_others_by_their_keys(database: Database) -> None:
     await put(database, key="k", node="left")
     await put(database, key="own", node="here")

@@ -26,11 +26,11 @@ from safelight.infra.queue.jobs import (
     Failure,
     Job,
     JobId,
-    Opening,
     Retry,
     Tended,
     Verdict,
 )
+from safelight.infra.queue.slots import Opening
 from safelight.testing.waiting import until
 
 

@@ -123,6 +123,7 @@ class EmbeddedPostgres:
         self._stopped.clear()
         try:
             self._directory.url.unlink(missing_ok=True)
+            self._directory.server.unlink(missing_ok=True)
             open_to(self._directory, account, fresh=fresh)
             self._prepare(account)
             if publish:
@@ -139,6 +140,7 @@ class EmbeddedPostgres:
         if not self._lock.held:
             return
         self._directory.url.unlink(missing_ok=True)
+        self._directory.server.unlink(missing_ok=True)
         if self._postmaster is not None:
             self._postmaster.shut_down()
             remove_socket_directory(self._directory)

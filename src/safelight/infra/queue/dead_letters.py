@@ -4,7 +4,7 @@ Each of the three is one transaction with its line of history. A dead letter tha
 remembered for two days, so that redriving it again is a conflict even after it ended.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
 import asyncpg
@@ -27,6 +27,8 @@ from safelight.infra.queue.jobs import (
 
 P = TypeVar("P")
 
+OnRedrive = Callable[[Unit, P], Awaitable[None]]
+
 _REMEMBERED_MS = 2 * DAY * 1000
 _LARGEST_ID = 2**63 - 1
 _NO_SUCH = "There is no such dead letter."
@@ -47,6 +49,11 @@ class DeadLetters:
         self._units = units
         self._db = units.db
         self._kinds = kinds
+        self._on_redrive: dict[str, OnRedrive[Any]] = {}
+
+    def when_redriven(self, kind: JobKind[P], follow: OnRedrive[P]) -> None:
+        """`follow` runs in the unit that redrives a job of the kind, also where no worker is."""
+        self._on_redrive[kind.name] = follow
 
     async def page(
         self,
@@ -87,6 +94,8 @@ class DeadLetters:
             now = unit.now
             await kv.put(unit.connection, _redriven(job_id), owner, now=now, ttl_ms=_REMEMBERED_MS)
             unit.tell(self._verb("job_redriven", job_id, row, actor))
+            if follow := self._on_redrive.get(row["kind"]):
+                await follow(unit, self._kinds[row["kind"]].payload(**row["payload"]))
             unit.announce(TOPIC, row["kind"])
 
     async def discard(

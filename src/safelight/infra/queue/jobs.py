@@ -15,10 +15,10 @@ nothing. A handler whose unit of work ended the job (`unit.ends`, or
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, NewType, TypeVar, get_type_hints
 
-from safelight.errors import ConfigurationError, SafelightError
+from safelight.errors import ConfigurationError, SafelightError, full_words, public_words
 from safelight.infra.states import Machine, Phase, State
 
 P = TypeVar("P")
@@ -70,25 +70,30 @@ def _storable(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt failed, as the dead letter shows it; always something that can be kept."""
+    """Why an attempt failed, as the dead letter shows it; always something that can be kept. What
+    is for operators only, since it may name hosts and paths, is its `detail`."""
 
     code: str
     message: str
+    detail: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "code", _storable(self.code))
         object.__setattr__(self, "message", _storable(self.message))
+        object.__setattr__(self, "detail", _storable(self.detail))
 
     @classmethod
     def of(cls, error: "Failure | BaseException") -> "Failure":
         if isinstance(error, Failure):
             return error
-        name = type(error).__name__
-        try:
-            message = str(error)
-        except Exception:  # noqa: BLE001 - an error that cannot even say what it is
-            message = ""
-        return cls(error.code if isinstance(error, SafelightError) else name, message or name)
+        code = error.code if isinstance(error, SafelightError) else type(error).__name__
+        message, detail = public_words(error), full_words(error)
+        return cls(code, message, detail if detail != message else "")
+
+    @property
+    def in_full(self) -> "Failure":
+        """For operators' eyes."""
+        return Failure(self.code, self.detail) if self.detail else self
 
     def to_json(self) -> dict[str, str]:
         return {"code": self.code, "message": self.message}
@@ -99,15 +104,19 @@ WORKER_DIED = Failure("WORKER_DIED", "Its worker was lost while it ran, again an
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The work is done. `already`: the handler's own statement ended the job too."""
+    """The work is done. `already`: the handler's own statement ended the job too. The others are
+    for who has retries of their own, and only counted: `failed` says that it came to nothing,
+    `again` that it was not the first to try."""
 
     already: bool = False
+    failed: bool = False
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Not now. Without `after` (seconds) the kind's backoff says when. `away`: it is not the job
-    that failed, and it has its attempt back; an error that says so itself need not be marked."""
+    """Not now, but by the kind's backoff, or `after` seconds. `away`: it is not the job's failure;
+    it has its attempt back and waits `after` at least. An error may say so itself."""
 
     error: Failure | BaseException
     after: float | None = None
@@ -166,8 +175,13 @@ class Backoff:
         return longest * (0.5 + jitter / 2)
 
     def patient(self, waits: int) -> bool:
-        """Whether one more is to follow so many waits, of which nearly all were the longest."""
-        return self.patience is None or waits * self.away * 0.75 < self.patience
+        """Whether one more is to follow so many waits, each of its usual length."""
+        waited = sum(self.wait_for_others(n, 0.5) for n in range(waits)) if self.patience else 0.0
+        return self.patience is None or waited < self.patience
+
+
+# Three retries of its own failures; what is away is looked for up to 15 minutes apart, for a day.
+STEADFAST = Backoff(attempts=4, away=15 * MINUTE, patience=DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,53 +357,3 @@ def _problem_with(payload: type) -> str | None:
         return "must be a frozen dataclass"
     odd = [name for name, kind in get_type_hints(payload).items() if kind not in {str, int}]
     return f"may hold only ids (str or int), not {', '.join(odd)}" if odd else None
-
-
-class Opening(NamedTuple):
-    kind: str
-    free: int
-    after: str  # the organization served last
-
-
-class Slots:
-    """A kind is wanted from a wake-up until a claim brought less than was asked for."""
-
-    def __init__(self, limits: Mapping[str, int]) -> None:
-        self._free = dict(limits)
-        self._after = dict.fromkeys(limits, "")
-        self._wanted: set[str] = set()
-
-    def want(self, kinds: Iterable[str]) -> None:
-        self._wanted.update(kind for kind in kinds if kind in self._free)
-
-    def wants(self, kind: str) -> bool:
-        return kind in self._wanted
-
-    def take(self, kind: str) -> bool:
-        if self._free[kind] <= 0:
-            return False
-        self._free[kind] -= 1
-        return True
-
-    def release(self, kind: str) -> None:
-        self._free[kind] += 1
-
-    def free(self) -> list[str]:
-        return [kind for kind, free in self._free.items() if free > 0]
-
-    def openings(self) -> list[Opening]:
-        """What to ask for now. These kinds count as served: a wake-up from here on is a new one."""
-        found = [Opening(k, self._free[k], self._after[k]) for k in self._wanted if self._free[k]]
-        self._wanted.difference_update(opening.kind for opening in found)
-        return found
-
-    def claimed(self, asked: Iterable[Opening], got: Mapping[str, list[str]]) -> None:
-        """Takes note of the organizations served, per kind, one entry per job."""
-        for kind, free, after in asked:
-            organizations = got.get(kind, ())
-            if len(organizations) >= free:
-                self._wanted.add(kind)
-            if organizations:
-                # The claim goes round once beginning after `after`: the last one served is the
-                # largest of those that came after the wrap, if any did.
-                self._after[kind] = max(organizations, key=lambda name: (name <= after, name))

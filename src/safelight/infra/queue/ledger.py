@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 import structlog
 
+from safelight.errors import public_words
 from safelight.infra.away import is_away
 from safelight.infra.db import AWAY, Database
 from safelight.infra.queue import repo
@@ -52,12 +53,12 @@ def outcome(job: Job[Any], verdict: object) -> JobOutcome:
     wait, backoff = verdict.after, job.kind.retry
     if not backoff.patient(job.waits) if away else job.last_attempt:
         return Dead(verdict.error)
-    if wait is None and away:
-        wait = backoff.wait_for_others(job.waits, _jitter(job.id, job.waits))
+    if away:
+        wait = max(backoff.wait_for_others(job.waits, _jitter(job.id, job.waits)), wait or 0.0)
     elif wait is None:
         wait = backoff.wait(job.attempt, _jitter(job.id, job.attempt))
     wait = min(wait, _LONGEST_WAIT) if wait > 0 else 0.0
-    return PutBack(wait, Failure.of(verdict.error), away)
+    return PutBack(wait, _failure(job, verdict.error), away)
 
 
 def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -> JobOutcome:
@@ -69,6 +70,17 @@ def outcome_of(job: Job[Any], ran: "asyncio.Task[Verdict]", *, stopping: bool) -
     if error is None:
         return outcome(job, ran.result())
     return Lost() if isinstance(error, LeaseLost) else outcome(job, Retry(error))
+
+
+def _failure(job: Job[Any], error: Failure | BaseException) -> Failure:
+    """Jobs that are no organization's are seen by operators only."""
+    failure = Failure.of(error)
+    return failure if job.organization else failure.in_full
+
+
+def _counted(done: Done) -> list[str]:
+    """As what it goes into the throughput."""
+    return ["failed" if done.failed else "processed", *(["retried"] if done.again else [])]
 
 
 def _jitter(job_id: int, attempt: int) -> float:
@@ -84,7 +96,7 @@ class Ledger:
         self._queue = queue
         self._handlers = handlers
         self._held: dict[tuple[JobId, int], Job[Any]] = {}  # by claim, too: an older one may linger
-        self._done: list[Job[Any]] = []
+        self._done: list[tuple[Job[Any], Done]] = []
         self._again: list[tuple[Job[Any], PutBack]] = []
         self._dead: list[tuple[Job[Any], Failure]] = []
         self._counts: Counter[str] = Counter()
@@ -103,11 +115,11 @@ class Ledger:
             case PutBack():
                 self._again.append((job, outcome))
             case Dead():
-                self._dead.append((job, Failure.of(outcome.error)))
+                self._dead.append((job, _failure(job, outcome.error)))
             case Done(already=False):
-                self._done.append(job)
+                self._done.append((job, outcome))
             case Done():
-                self._accepted(job, "processed")
+                self._accepted(job, *_counted(outcome))
                 return False
             case Lost():
                 self._refused(job)
@@ -120,10 +132,10 @@ class Ledger:
         """Writes every outcome that is here. Raises if the database is away; then call again."""
         while self._done:
             finished = list(self._done)
-            with self._otherwise(self._try_again, [(job, _UNWRITTEN) for job in finished]):
-                accepted = await repo.finish(self._db, finished)
-                for job in finished:
-                    self._written(job, accepted, "processed")
+            with self._otherwise(self._try_again, [(job, _UNWRITTEN) for job, _ in finished]):
+                accepted = await repo.finish(self._db, [job for job, _ in finished])
+                for job, done in finished:
+                    self._written(job, accepted, *_counted(done))
             del self._done[: len(finished)]
         while self._dead:
             job, failure = self._dead[0]
@@ -166,8 +178,8 @@ class Ledger:
         except Exception as error:
             log.exception("job.end_unwritten", jobs=[job.id for job, _ in jobs])
             for job, failure in jobs:
-                said = f"{failure.message} Its end could not be written: {error!r}"
-                instead(job, Failure(failure.code, said))
+                said = f"{failure.message} Its end could not be written: {public_words(error)}"
+                instead(job, Failure(failure.code, said, failure.detail))
 
     def _try_again(self, job: Job[Any], failure: Failure) -> None:
         wait = max(job.kind.retry.longest(job.attempt), _LEAST_WAIT)
@@ -181,7 +193,7 @@ class Ledger:
         handler = self._handlers[job.kind.name]
         buried = await self._queue.dead_letters.bury(handler, job, failure)
         if buried:
-            log.error("job.dead", job=job.id, kind=job.kind.name, **failure.to_json())
+            log.error("job.dead", job=job.id, kind=job.kind.name, **failure.in_full.to_json())
         self._written(job, {job.id} if buried else set(), "failed")
 
     def _put_back(self, job: Job[Any], again: PutBack, accepted: set[int]) -> None:
@@ -190,22 +202,22 @@ class Ledger:
             return
         log.warning(
             "job.waits" if again.away else "job.retried", job=job.id, kind=job.kind.name,
-            attempt=job.attempt, after=round(again.after, 3), **again.failure.to_json(),
+            attempt=job.attempt, after=round(again.after, 3), **again.failure.in_full.to_json(),
         )  # fmt: skip
         self._written(job, accepted, "retried")
 
-    def _written(self, job: Job[Any], accepted: set[int], verdict: str) -> None:
+    def _written(self, job: Job[Any], accepted: set[int], *verdicts: str) -> None:
         if job.id in accepted:
-            self._accepted(job, verdict)
+            self._accepted(job, *verdicts)
         else:
             self._refused(job)
 
     def _let_go(self, job: Job[Any]) -> None:
         self._held.pop((job.id, job.claim), None)
 
-    def _accepted(self, job: Job[Any], verdict: str) -> None:
+    def _accepted(self, job: Job[Any], *verdicts: str) -> None:
         self._let_go(job)
-        self._counts[verdict] += 1
+        self._counts.update(verdicts)
 
     def _refused(self, job: Job[Any]) -> None:
         self._let_go(job)

@@ -69,6 +69,16 @@ async def claim(
 
 
 @write
+async def claim_guest(
+    db: Db, kind: str, busy: Sequence[str], node: str, owner: str, lease: timedelta
+) -> list[asyncpg.Record]:
+    """At most one, of an organization that is not `busy`."""
+    return await db.fetch(
+        "SELECT * FROM job_take_guest($1, $2, $3, $4, $5)", kind, busy, node, owner, lease
+    )
+
+
+@write
 async def claim_suspect(
     db: Db, kinds: Sequence[str], node: str, owner: str, lease: timedelta
 ) -> list[asyncpg.Record]:
@@ -92,13 +102,8 @@ async def tend(
     """`held` of `owner` are not looked at. `patient`: nobody loses a lease this time."""
     row = await db.fetchrow(
         "SELECT * FROM job_attend($1, $2, $3, $4, $5, $6)",
-        kinds,
-        node,
-        schedules,
-        owner,
-        held,
-        patient,
-    )
+        kinds, node, schedules, owner, held, patient,
+    )  # fmt: skip
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
     return Tended(*row)
 
@@ -193,11 +198,8 @@ async def bury(db: Connection, job: Job[Any], failure: Failure) -> bool:
                         owner = NULL, lease_until = NULL, error = $4
         WHERE id = $1 AND claim = $2 AND lease_until IS NOT NULL RETURNING true
         """,
-        job.id,
-        job.claim,
-        job.starts,
-        failure.to_json(),
-    )
+        job.id, job.claim, job.starts, failure.to_json(),
+    )  # fmt: skip
     return bool(buried)
 
 
@@ -324,11 +326,8 @@ async def living(
           ON jobs.organization = wanted.organization AND payload ->> $2 = wanted.value
         WHERE kind = $1 AND status <> 'dead'
         """,
-        kind,
-        field,
-        [organization for organization, _ in wanted],
-        [value for _, value in wanted],
-    )
+        kind, field, *([pair[part] for pair in wanted] for part in (0, 1)),
+    )  # fmt: skip
     return {(row["organization"], row["value"]) for row in rows}
 
 

@@ -22,7 +22,6 @@ Gaps
 
 import asyncio
 import time
-from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -40,17 +39,16 @@ from safelight.infra.queue.jobs import (
     Job,
     JobId,
     JobOutcome,
-    Lost,
-    Opening,
     PutBack,
     Schedule,
-    Slots,
     Verdict,
 )
 from safelight.infra.queue.ledger import Ledger, outcome_of
 from safelight.infra.queue.presence import Missing, Presence
 from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.slots import Opening, Slots
 from safelight.infra.queue.watchdog import LoopWatchdog
+from safelight.infra.turns import whose
 
 _POLL_SECONDS = 1.0
 _SHORTEST_WAIT = 0.02  # for what is due but locked by somebody else
@@ -89,7 +87,6 @@ class Worker:
         self._missing = Missing(grace)
         self._lease = queue.lease.total_seconds()
         self._slots = Slots({kind.name: kind.limit for kind in queue.kinds.values()})
-        self._waiting: dict[str, deque[Job[Any]]] = defaultdict(deque)
         self._running: dict[JobId, asyncio.Task[Verdict]] = {}
         self._news = asyncio.Event()
         self._due = self._counted = self._renewed = self._turned = 0.0
@@ -116,9 +113,6 @@ class Worker:
     async def stop(self, limit: float = 20.0) -> None:
         """Takes nothing new, waits for what runs, then gives back the rest."""
         self._stopping = True
-        for job in [job for jobs in self._waiting.values() for job in jobs]:
-            self._end(job, PutBack(0.0, None))
-        self._waiting.clear()
         if self._running:
             await asyncio.wait(self._running.values(), timeout=limit)
         self._leaving = True
@@ -190,6 +184,7 @@ class Worker:
             self._look_in(self._patient_until - _now())
         self._look_out_for_suspects(seen.suspect)
         await self._take_over(seen.absent)
+        await self._claim_guests(seen.ready)
         if _now() - self._counted > _POLL_SECONDS:
             self._counted = _now()
             await self._ledger.count()
@@ -224,6 +219,13 @@ class Worker:
             got.setdefault(row["kind"], []).append(row["organization"])
         self._admit_all(rows)
         self._slots.claimed(openings, got)
+
+    async def _claim_guests(self, ready: Sequence[str]) -> None:
+        queue = self._queue
+        for kind, busy in self._slots.crowded(ready).items() if not self._stopping else ():
+            self._admit_all(
+                await repo.claim_guest(self._db, kind, busy, queue.node, queue.owner, queue.lease)
+            )
 
     async def _claim_suspect(self) -> None:
         queue, self._suspect_at = self._queue, None
@@ -290,10 +292,9 @@ class Worker:
         self._hear(TIMETABLE)
 
     def _admit(self, job: Job[Any]) -> None:
-        """Takes in a job that is leased to us; it runs as soon as its kind has a slot."""
+        """Takes in a job that is leased to us. Without a slot it goes back to the queue, where it
+        has its place: what is handed over has no turn before anybody else's."""
         self._ledger.hold(job)
-        if job.claim > 1:
-            self._forget_older(job)
         if self._stopping:
             self._end(job, PutBack(0.0, None))
         elif job.exhausted:
@@ -301,17 +302,10 @@ class Worker:
         elif job.id in self._running:
             self._running[job.id].cancel()  # in vain, as its end will be refused
             self._end(job, PutBack(_PAUSE_BEHIND_OLDER, None))
-        elif self._slots.take(job.kind.name):
+        elif self._slots.take(job.kind.name, job.organization):
             self._run(job)
         else:
-            self._waiting[job.kind.name].append(job)
-
-    def _forget_older(self, job: Job[Any]) -> None:
-        """An earlier claim of it that was lost while it waited for its slot."""
-        waiting = self._waiting[job.kind.name]
-        for older in [each for each in waiting if each.id == job.id]:
-            waiting.remove(older)
-            self._end(older, Lost())
+            self._end(job, PutBack(0.0, None))
 
     def _run(self, job: Job[Any]) -> None:
         task = asyncio.create_task(_handle(self._handlers[job.kind.name], job))
@@ -323,10 +317,7 @@ class Worker:
         kind = job.kind.name
         del self._running[job.id]
         self._end(job, outcome_of(job, task, stopping=self._stopping))
-        if (waiting := self._waiting.get(kind)) and not self._stopping:
-            self._run(waiting.popleft())
-            return
-        self._slots.release(kind)
+        self._slots.release(kind, job.organization)
         if self._slots.wants(kind):
             self._news.set()
 
@@ -344,6 +335,7 @@ class Worker:
 
 async def _handle(handler: Handler[Any], job: Job[Any]) -> Verdict:
     structlog.contextvars.bind_contextvars(job=job.id, kind=job.kind.name)
+    whose.set(job.organization)
     await reach("queue.run")
     return await handler.handle(job)
 
