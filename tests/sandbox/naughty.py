@@ -3,14 +3,10 @@
 import ctypes
 import os
 import signal
-import socket
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from safelight.sandbox.protocol import Answer
-from safelight.sandbox.server import SandboxTask
+from safelight.sandbox.protocol import Answer, SandboxTask
 
 
 def _echo(data: bytes, parameters: dict[str, Any]) -> Answer:
@@ -57,30 +53,24 @@ def _flood(_: bytes, __: dict[str, Any]) -> Answer:
 
 
 def _pid(_: bytes, __: dict[str, Any]) -> Answer:
-    return Answer({"pid": os.getpid(), "server": os.getppid()})
+    return Answer({"pid": os.getpid(), "parent": os.getppid()})
 
 
-def _reach_out(_: bytes, parameters: dict[str, Any]) -> Answer:
-    """Tries everything a program could do to the world; tells what worked."""
-    attempts: dict[str, Callable[[], object]] = {
-        "read": lambda: Path("/etc/hostname").read_bytes(),
-        "write": lambda: Path(parameters["path"]).write_text("here I am"),
-        "connect": lambda: socket.create_connection(("127.0.0.1", parameters["port"]), 1),
-        "pipe": os.pipe,
-        "duplicate": lambda: os.dup(0),
-        "environment": lambda: os.environ["SAFELIGHT_SECRET_KEY"],
-    }
-    worked = []
-    for name, attempt in attempts.items():
-        try:
-            attempt()
-        except (OSError, KeyError):
-            continue
-        worked.append(name)
-    return Answer({"worked": worked})
+def _keep(_: bytes, parameters: dict[str, Any]) -> Answer:
+    """What is never given back."""
+    _KEPT.append(bytearray(parameters["bytes"]))
+    return _pid(b"", {})
 
 
+def _lie(_: bytes, parameters: dict[str, Any]) -> Answer:
+    """As a child in an attacker's hands may answer: past the protocol."""
+    os.write(3, bytes.fromhex(parameters["wire"]))
+    time.sleep(3600)
+    return Answer({})
+
+
+_KEPT: list[bytearray] = []
 TASKS: dict[str, SandboxTask] = {
     "echo": _echo, "hang": _hang, "burn": _burn, "eat": _eat, "crash": _crash, "die": _die,
-    "fail": _fail, "leave": _leave, "flood": _flood, "pid": _pid, "reach_out": _reach_out,
+    "fail": _fail, "leave": _leave, "flood": _flood, "pid": _pid, "keep": _keep, "lie": _lie,
 }  # fmt: skip

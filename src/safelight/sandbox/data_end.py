@@ -5,7 +5,8 @@ the decoder to judge.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Final
 
 _JPEG_ALONE: Final = frozenset({0x01, *range(0xD0, 0xD9)})
@@ -13,6 +14,7 @@ _JPEG_END: Final = 0xD9
 _JPEG_SCAN: Final = 0xDA
 # In drawn data, ff 00 is a stuffed byte and ff d0 … d7 only mark a restart.
 _JPEG_AFTER_SCAN: Final = re.compile(rb"\xff+([\x01-\xcf\xd8-\xfe])")
+_MOST_MARKERS: Final = 50_000  # a file of 25 MiB with notes of 500 bytes each
 _JPEG_MARKER: Final = re.compile(rb"\xff+([\x01-\xfe])")
 _GIF_FRAME, _GIF_EXTENSION, _GIF_END = 0x2C, 0x21, 0x3B
 _BOXES: Final = frozenset(
@@ -29,17 +31,34 @@ def end_of(data: bytes, content_type: str) -> int | None:
     return end if end is not None and end <= len(data) else None
 
 
+def jpeg_scans(data: bytes) -> int | None:
+    """How often a JPEG is drawn over, to its end or to where it breaks off. A small picture in its
+    notes and whatever stands behind it do not count. None: nobody counts that many markers."""
+    scans = 0
+    with suppress(IndexError):
+        for number, (marker, _) in enumerate(_jpeg_markers(data)):
+            if number == _MOST_MARKERS:
+                return None
+            scans += marker == _JPEG_SCAN
+    return scans
+
+
 def _jpeg_end(data: bytes) -> int | None:
+    return next((end for marker, end in _jpeg_markers(data) if marker == _JPEG_END), None)
+
+
+def _jpeg_markers(data: bytes) -> Iterator[tuple[int, int]]:
+    """Each, and where it ends, up to the one that ends the image; as a decoder finds them."""
     at = 2
     pattern = _JPEG_MARKER
     while found := pattern.search(data, at):
         marker, at = found[1][0], found.end()
+        yield marker, at
         if marker == _JPEG_END:
-            return at
+            return
         if marker not in _JPEG_ALONE:
             at += _big(data, at, 2)
         pattern = _JPEG_AFTER_SCAN if marker == _JPEG_SCAN else _JPEG_MARKER
-    return None
 
 
 def _png_end(data: bytes) -> int | None:
@@ -70,7 +89,7 @@ def _webp_end(data: bytes) -> int | None:
     return 8 + int.from_bytes(data[4:8], "little")
 
 
-def _avif_end(data: bytes) -> int | None:
+def _boxes_end(data: bytes) -> int | None:
     """Boxes until something that cannot be one of an image's."""
     at = 0
     while at + 8 <= len(data) and data[at + 4 : at + 8] in _BOXES:
@@ -105,5 +124,6 @@ _FINDERS: Final[dict[str, Callable[[bytes], int | None]]] = {
     "image/png": _png_end,
     "image/gif": _gif_end,
     "image/webp": _webp_end,
-    "image/avif": _avif_end,
+    "image/avif": _boxes_end,
+    "image/heic": _boxes_end,
 }

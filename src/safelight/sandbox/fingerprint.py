@@ -10,6 +10,10 @@ from typing import Final
 
 from PIL import Image
 
+from safelight.sandbox.pictures import BLACK, WHITE
+
+Prints = tuple[str, str]
+
 _SIDE: Final = 32
 _LOW: Final = 8
 _LEAST_CONTRAST: Final = 6  # of 255; below, only noise would be compared
@@ -19,9 +23,25 @@ _COSINES: Final = [
 ]
 
 
-def prints(upright: Image.Image) -> tuple[str, str] | None:
-    """The dHash and the pHash, 16 hex digits each; None for a picture without contrast."""
+def looks(upright: Image.Image) -> tuple[Prints | None, Prints | None]:
+    """On a white page, and on a black one where that is another picture: what is drawn in
+    transparency alone is seen on one of them."""
     gray = upright.convert("L")
+    if upright.mode != "RGBA":
+        return prints(gray), None
+    alpha = upright.getchannel("A")
+    light, dark = (prints(_on(level, gray, alpha)) for level in (WHITE, BLACK))
+    return light, None if dark == light else dark
+
+
+def _on(level: int, gray: Image.Image, alpha: Image.Image) -> Image.Image:
+    wall = Image.new("L", gray.size, level)
+    wall.paste(gray, mask=alpha)
+    return wall
+
+
+def prints(gray: Image.Image) -> Prints | None:
+    """The dHash and the pHash, 16 hex digits each; None for a picture without contrast."""
     cells = list(gray.resize((9, 8), Image.Resampling.BOX).tobytes())
     if max(cells) - min(cells) < _LEAST_CONTRAST:
         return None

@@ -5,15 +5,33 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image
 
+from safelight.headers.probe import NotSupported, detect, read_header
 from safelight.sandbox.data_end import end_of
-from safelight.sandbox.fingerprint import prints
-from safelight.sandbox.pictures import CONTENT_TYPES, on_white, opened, upright
-from safelight.sandbox.protocol import Answer, Bounds, Fault, FaultKind, Inspection, Traces
+from safelight.sandbox.facts import printable
+from safelight.sandbox.fingerprint import looks
+from safelight.sandbox.pictures import (
+    CONTENT_TYPES,
+    ONE_PICTURE,
+    TooManyScans,
+    check_scans,
+    opened,
+    upright,
+)
+from safelight.sandbox.protocol import (
+    LONGEST_CAMERA,
+    LONGEST_DETAIL,
+    Answer,
+    Bounds,
+    Fault,
+    FaultKind,
+    Inspection,
+    Traces,
+)
+from safelight.sandbox.tail import tail_of
 
 _BYTES_PER_BAND: Final = {"1": 1, "I": 4, "F": 4, "I;16": 2, "I;16B": 2, "I;16L": 2}
-_LONGEST_DETAIL: Final = 200
 
 
 def inspect(data: bytes, parameters: dict[str, Any]) -> Answer:
@@ -40,10 +58,11 @@ class _Looking:
 
     def look(self) -> None:
         try:
-            with _faults(FaultKind.NOT_AN_IMAGE):
+            with _faults(FaultKind.BROKEN if detect(self.data) else FaultKind.NOT_AN_IMAGE):
                 image = opened(self.data)
             self._header(image)
             with _faults(FaultKind.BROKEN):
+                self._claims()
                 self._structure(image)
         except _Broken as broken:
             self._add(fault=broken.fault)
@@ -52,30 +71,47 @@ class _Looking:
         content_type = CONTENT_TYPES[image.format or ""]
         width, height = image.size
         depth = _BYTES_PER_BAND.get(image.mode, 1)
+        pixels = width * height
+        end = end_of(self.data, content_type)
         self._add(
             content_type=content_type,
             width=width,
             height=height,
             frames=1,
-            unpacked_bytes=width * height * len(image.getbands()) * depth,
-            end=end_of(self.data, content_type),
+            pixels=pixels,
+            unpacked_bytes=pixels * len(image.getbands()) * depth,
+            end=end,
+            tail=tail_of(self.data, end),
         )
+
+    def _claims(self) -> None:
+        """What is coded may be more than what the header shows, and a decoder would unpack it all.
+        A header that contradicts what is coded raises."""
+        seen, coded = self.found, read_header(self.data, complete=True).pixels
+        if coded > seen.pixels > 0:
+            unpacked = seen.unpacked_bytes * coded // seen.pixels
+            self._add(pixels=coded, unpacked_bytes=unpacked)
 
     def _structure(self, image: Image.Image) -> None:
         if self.found.content_type == "image/png":
             opened(self.data).verify()  # the checksums, which decoding does not compare
-        if image.format != "MPO":
+        if image.format not in ONE_PICTURE:
             self._add(frames=getattr(image, "n_frames", 1))
         if self.found.pixels > self.bounds.max_pixels:
             return
+        check_scans(image, self.data)
         self._decode(image)
 
     def _decode(self, image: Image.Image) -> None:
-        image.seek(0)
+        if image.format not in ONE_PICTURE:
+            image.seek(0)
         image.load()
         self._add(traces=_traces(image), decoded=1)
-        if found := prints(on_white(upright(image))):
-            self._add(dhash=found[0], phash=found[1])
+        light, dark = looks(upright(image))
+        if light:
+            self._add(dhash=light[0], phash=light[1])
+        if dark:
+            self._add(dark_dhash=dark[0], dark_phash=dark[1])
         frames = self.found.frames
         if frames > self.bounds.max_frames:
             return
@@ -97,15 +133,12 @@ def _faults(kind: FaultKind) -> Iterator[None]:
         yield
     except MemoryError as error:
         raise _Broken(Fault(FaultKind.MEMORY)) from error
-    except UnidentifiedImageError as error:
-        raise _Broken(Fault(FaultKind.NOT_AN_IMAGE)) from error
+    except TooManyScans as error:
+        raise _Broken(Fault(FaultKind.CPU, str(error))) from error
+    except NotSupported as error:
+        raise _Broken(Fault(FaultKind.UNSUPPORTED, error.reason)) from error
     except Exception as error:
-        raise _Broken(Fault(kind, _printable(error)[:_LONGEST_DETAIL])) from error
-
-
-def _printable(value: object) -> str:
-    """Text out of a file can hold anything, also what no database keeps."""
-    return "".join(char for char in str(value) if char.isprintable())
+        raise _Broken(Fault(kind, printable(error, LONGEST_DETAIL))) from error
 
 
 def _traces(image: Image.Image) -> Traces:
@@ -116,7 +149,8 @@ def _traces(image: Image.Image) -> Traces:
         exif = image.getexif()
         place = exif.get_ifd(ExifTags.IFD.GPSInfo)
         names = (exif.get(ExifTags.Base.Make), exif.get(ExifTags.Base.Model))
-        camera = " ".join(_printable(name).strip() for name in names if name)[:100]
+        said = (printable(name, LONGEST_CAMERA).strip() for name in names if name)
+        camera = " ".join(said)[:LONGEST_CAMERA]
         traces = replace(
             traces, exif=bool(exif), gps=traces.gps or bool(place), camera=camera or None
         )

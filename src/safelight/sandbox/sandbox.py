@@ -1,59 +1,70 @@
-"""Untrusted bytes are opened elsewhere: in children of a fork server, one for each task.
+"""Untrusted bytes are opened in children that hold nothing: no secret, no file, no connection.
 
     answer = await sandbox.run("inspect", data, max_pixels=…)
 
 Guarantees
 - A child's death is an answer about the bytes (`TaskDied`), never a fault of this process.
-- A run ends within the limits' wall time; hanging up, being cancelled and dying end the child.
-- The server starts on first use, is started anew when it is gone, and ends with this process.
+- A run ends within the limits' wall time; being cancelled and dying end the child.
+- An organization whose images take long leaves one more child to another.
+- A child has met no more than one image at a time. One that died, failed, grew or said what cannot
+  be true is not used again; the last is a crash like any other.
+- Children start when there is work, leave after a while without, and end with this process.
 
 What is not the bytes' fault raises something else: `SandboxTimeout` when the machine was too slow
-to say, `SandboxDown` when the server went away. Trying again may help with both.
+to say, `ChildrenAway` when none can be started or two were killed from outside, `KitUnusable` when
+one cannot load what it needs. Trying again may help with all of them.
 """
 
 import asyncio
-import json
+import fcntl
 import os
 import signal
-import socket
-import subprocess
-import sys
-from contextlib import suppress
-from typing import Any, Final
+from collections import defaultdict
+from collections.abc import Callable
+from io import FileIO
+from typing import Any, Final, TypeVar
 
-from safelight.errors import SafelightError
+import structlog
+
+from safelight.errors import ConfigurationError, SafelightError, Unavailable
 from safelight.infra.failpoints import reach
+from safelight.infra.turns import Turns
 from safelight.sandbox import protocol
+from safelight.sandbox.children import Child, Gone, Kit, TooLong
+from safelight.sandbox.facts import Garbled, ensure, words
 from safelight.sandbox.limits import SandboxLimits
+from safelight.sandbox.lockdown import Protections, offered
 from safelight.sandbox.protocol import (
+    LONGEST_WORDS,
     Answer,
     Bounds,
-    Ending,
-    Garbled,
+    FaultKind,
     Inspection,
     Rendition,
-    Request,
 )
 
+T = TypeVar("T")
+
 TASKS: Final = "safelight.sandbox.tasks"
-_GRACE_SECONDS = 5.0  # for the server to end a child that is late
-_STOP_SECONDS = 5.0
-_CHUNK = 256 * 1024
-# The search path travels with the command, as the server may not inherit the environment.
-_PROGRAM = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv[4]); "
-    "from safelight.sandbox.server import main; main(*sys.argv[1:4])"
-)
+IDLE_SECONDS: Final = 30.0
+_START_SECONDS: Final = 60.0
+_STARTED_BYTES: Final = 64 * 1024
+_ATTEMPTS: Final = 2
+_LAST_SECONDS: Final = 5.0  # for a child that has hung up to be gone
+_LARGE: Final = 1024 * 1024  # from here on, copying is a thread's work
+_SEALED: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
 class TaskDied(SafelightError):
     """The bytes could not be handled within the limits."""
 
     code = "TASK_DIED"
+    says_it_all = True
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: FaultKind, words: str = "") -> None:
         super().__init__(f"{self.default_message()} Reason: {reason}.")
-        self.reason = reason  # memory, cpu, crash or answer
+        self.reason = reason
+        self.words = words  # what the task itself said, for people who look closer
 
 
 class SandboxTimeout(SafelightError, TimeoutError):
@@ -63,147 +74,275 @@ class SandboxTimeout(SafelightError, TimeoutError):
 
 
 class SandboxDown(SafelightError):
-    """The process that opens untrusted bytes went away."""
+    """Nobody is there to open untrusted bytes."""
 
     code = "SANDBOX_DOWN"
 
 
+class KitUnusable(SandboxDown):
+    """A process that opens untrusted bytes cannot load what it needs."""
+
+
+class ChildrenAway(SandboxDown, Unavailable):
+    """No process that opens untrusted bytes can be started, or is left alone. Is there memory left,
+    and room for one more process?"""
+
+    code = "CHILDREN_AWAY"
+
+
 class Sandbox:
     def __init__(
-        self, limits: SandboxLimits | None = None, *, at_once: int | None = None, tasks: str = TASKS
+        self,
+        limits: SandboxLimits | None = None,
+        *,
+        at_once: int | None = None,
+        tasks: str = TASKS,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._limits = limits or SandboxLimits()
-        self._tasks = tasks
-        self._slots = asyncio.Semaphore(at_once or os.cpu_count() or 1)
-        self._starting = asyncio.Lock()
-        self._server: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._at_once = at_once or cores()
+        self._own = Kit(tasks)
+        self._idle_seconds = idle_seconds
+        self._turns: dict[Kit, Turns] = {}
+        self._idle: defaultdict[Kit, list[Child]] = defaultdict(list)
+        self._busy: set[Child] = set()
+        self._ending: set[asyncio.Task[int]] = set()
+        self._found: Protections | None = None
+        self._looking: asyncio.TimerHandle | None = None
 
-    async def inspect(self, data: bytes, bounds: Bounds) -> Inspection:
+    @property
+    def protections(self) -> Protections:
+        """As the first child told them; a guess until there was one."""
+        return self._found or offered()
+
+    async def inspect(self, data: bytes | int, bounds: Bounds) -> Inspection:
         """What there is to know about an image; also about one that killed its child."""
+        size = _size(data)
+
+        def load(answer: Answer) -> Inspection:
+            return Inspection.load(answer.facts, size)
+
         try:
-            answer = await self.run("inspect", data, **bounds.to_json())
+            return await self.ask("inspect", data, self._own, bounds.to_json(), load)
         except TaskDied as death:
-            return Inspection.died(death.reason, len(data))
-        return Inspection.load(answer.facts)
+            return Inspection.died(death.reason, size)
 
     async def render(
-        self, data: bytes, *, max_side: int | None = None, square: int | None = None
+        self, data: bytes | int, *, max_side: int | None = None, square: int | None = None
     ) -> Rendition:
         """The image anew: first frame, upright, without metadata, safe to decode anywhere."""
-        answer = await self.run("render", data, max_side=max_side, square=square)
-        return Rendition.load(answer.facts, answer.data)
+        wanted = {"max_side": max_side, "square": square}
 
-    async def run(self, task: str, data: bytes, **parameters: Any) -> Answer:
-        request = Request(task, parameters, data)
-        async with self._slots:
+        def load(answer: Answer) -> Rendition:
+            return Rendition.load(answer.facts, answer.data, **wanted)
+
+        return await self.ask("render", data, self._own, wanted, load)
+
+    async def run(
+        self, task: str, source: bytes | int, *, kit: Kit | None = None, **parameters: Any
+    ) -> Answer:
+        """For answers that are looked at later, as anything that comes from outside is."""
+        return await self.ask(task, source, kit or self._own, parameters, lambda answer: answer)
+
+    async def ask(
+        self,
+        task: str,
+        source: bytes | int,
+        kit: Kit,
+        parameters: dict[str, Any],
+        load: Callable[[Answer], T],
+    ) -> T:
+        """`source`: bytes, or an open file's descriptor, which stays the caller's; a child can only
+        read it. `load` raises `Garbled` for what cannot be true, and that child is not used again;
+        what else it raises says nothing against the child."""
+        request = protocol.pack_request(task, parameters, _size(source))
+        turns = self._turns_of(kit)
+        mine = await turns.take()
+        try:
             await reach("sandbox.run")
+            descriptor = await _to_read(source)
             try:
-                async with asyncio.timeout(self._limits.wall_seconds + _GRACE_SECONDS):
-                    # No last word: the server was gone already, and is started anew for it.
-                    output = await self._exchange(request) or await self._exchange(request)
-            except TimeoutError as error:
-                raise SandboxTimeout from error
-        return _judged(output)
+                for _ in range(_ATTEMPTS):
+                    if (found := await self._asked(kit, request, descriptor, load)) is not None:
+                        return found
+            finally:
+                if descriptor != source:
+                    os.close(descriptor)
+        finally:
+            turns.give(mine)
+        raise ChildrenAway
+
+    async def prepare(self, kit: Kit) -> None:
+        """Starts a child, so that what it cannot load is said now and not at the first image."""
+        async with self._turns_of(kit).turn():
+            child = await self._taken(kit)
+            self._rest(kit, child)
 
     async def close(self) -> None:
-        """Hanging up ends the server, and the server its children."""
-        if self._control is not None:
-            self._control.close()
-            self._control = None
-        if self._server is not None:
-            server, self._server = self._server, None
-            await asyncio.to_thread(_stop, server)
+        children = [*self._busy, *(child for idle in self._idle.values() for child in idle)]
+        self._idle.clear()
+        if self._looking:
+            self._looking.cancel()
+        for child in children:
+            self._end(child)
+        while self._ending:
+            await asyncio.wait(self._ending)
 
-    async def _exchange(self, request: Request) -> bytes:
-        connection = await self._ask()
-        reader, writer = await asyncio.open_connection(sock=connection)
+    def _turns_of(self, kit: Kit) -> Turns:
+        if (turns := self._turns.get(kit)) is None:
+            turns = self._turns[kit] = Turns(kit.at_once or self._at_once, guests=True)
+        return turns
+
+    async def _asked(
+        self, kit: Kit, request: bytes, descriptor: int, load: Callable[[Answer], T]
+    ) -> T | None:
+        """None: the child was killed, not necessarily by what it did."""
+        limits = kit.limits or self._limits
+        child = await self._taken(kit)
+        alarm = asyncio.get_running_loop().call_later(limits.wall_seconds, child.is_late)
         try:
-            with suppress(ConnectionError):  # it died before it had read all; how is told below
-                writer.write(protocol.pack_request(request))
-                writer.write(request.data)
-                await writer.drain()
-            return await self._read(reader)
+            child.ask(request, descriptor)
+            answer, last = await child.answer(limits.answer_bytes)
+            death = _death(answer.facts)
+            found = None if death else load(answer)
+        except Gone as error:
+            code = await self._end(child, _LAST_SECONDS)
+            if child.late:
+                raise SandboxTimeout from error
+            _blame(code)
+            return None
+        except (TooLong, Garbled) as error:
+            self._end(child)
+            too_long = isinstance(error, TooLong)
+            raise TaskDied(FaultKind.ANSWER if too_long else FaultKind.CRASH) from error
+        except BaseException:
+            self._end(child)
+            raise
         finally:
-            writer.close()
+            alarm.cancel()
+        if last or death:
+            self._end(child)
+        else:
+            self._rest(kit, child)
+        if death:
+            raise death
+        return found
 
-    async def _read(self, reader: asyncio.StreamReader) -> bytes:
-        output = bytearray()
-        with suppress(ConnectionError):
-            while chunk := await reader.read(_CHUNK):
-                output += chunk
-                if len(output) > self._limits.answer_bytes:
-                    raise TaskDied("answer")
-        return bytes(output)
+    async def _taken(self, kit: Kit) -> Child:
+        """One that waits, else a new one; the others have died in their sleep."""
+        while idle := self._idle[kit]:
+            child = idle.pop()
+            if child.waits:
+                self._busy.add(child)
+                return child
+            self._end(child)
+        for _ in range(_ATTEMPTS):
+            if (started := await self._started(kit)) is not None:
+                return started
+        raise ChildrenAway
 
-    async def _ask(self) -> socket.socket:
-        """A connection whose other end the server has. One that is gone is started anew, once."""
-        for attempt in range(2):
-            ours, theirs = socket.socketpair()
-            with theirs:
-                try:
-                    control = await self._running()
-                    socket.send_fds(control, [b"!"], [theirs.fileno()])
-                    return ours
-                except OSError as error:
-                    ours.close()
-                    await self.close()
-                    if attempt:
-                        raise SandboxDown from error
-        raise SandboxDown
+    async def _started(self, kit: Kit) -> Child | None:
+        """None: it was killed before it was ready."""
+        await reach("sandbox.start")
+        try:
+            child = Child.begin(kit, kit.limits or self._limits)
+        except OSError as error:
+            raise ChildrenAway from error
+        self._busy.add(child)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                told, _ = await child.answer(_STARTED_BYTES)
+        except BaseException as error:
+            self._end(child)
+            if isinstance(error, Gone):
+                return None
+            if isinstance(error, TimeoutError | Garbled | TooLong):
+                raise ChildrenAway from error
+            raise
+        if "failed" in told.facts:
+            await self._end(child)
+            wrong = ConfigurationError if told.facts["configuration"] else KitUnusable
+            raise wrong(told.facts["failed"])
+        self._tell(Protections(**told.facts["protections"]))
+        return child
 
-    async def _running(self) -> socket.socket:
-        async with self._starting:
-            if self._server is not None and self._server.poll() is not None:
-                await self.close()
-            if self._control is None:
-                await asyncio.to_thread(self._start)
-            assert self._control is not None  # noqa: S101 - just started
-            return self._control
+    def _tell(self, found: Protections) -> None:
+        """Once, by the first of them: the others are the same."""
+        if self._found is None:
+            self._found = found
+            structlog.get_logger().info("a child is locked", lacking=found.missing)
 
-    def _start(self) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            descriptor = theirs.fileno()
-            search = json.dumps([path for path in sys.path if path])
-            arguments = [str(descriptor), self._limits.dump(), self._tasks, search]
-            self._server = subprocess.Popen(  # noqa: S603 - our own interpreter and program
-                [sys.executable, "-I", "-c", _PROGRAM, *arguments],
-                pass_fds=[descriptor],
-                stdin=subprocess.DEVNULL,
-                env={},
-                start_new_session=True,  # a Ctrl-C meant for us is not meant for it
-            )
-        self._control = ours
+    def _rest(self, kit: Kit, child: Child) -> None:
+        loop = asyncio.get_running_loop()
+        child.rests_since = loop.time()
+        self._busy.discard(child)
+        self._idle[kit].append(child)
+        if self._looking is None:
+            self._looking = loop.call_later(self._idle_seconds, self._retire)
 
+    def _retire(self) -> None:
+        """Those that have had nothing to do. One timer for all: an image sets none."""
+        loop = asyncio.get_running_loop()
+        long_ago = loop.time() - self._idle_seconds
+        for idle in self._idle.values():
+            for child in [child for child in idle if child.rests_since <= long_ago]:
+                idle.remove(child)
+                self._end(child)
+        some = any(self._idle.values()) or self._busy
+        self._looking = loop.call_later(self._idle_seconds / 2, self._retire) if some else None
 
-def _judged(output: bytes) -> Answer:
-    try:
-        told, ending = protocol.unpack(output)
-        if reason := _death(ending):
-            raise TaskDied(reason)
-        answer = protocol.unpack_answer(told)
-    except Garbled as error:
-        raise SandboxDown from error
-    if exceeded := answer.facts.get("exceeded"):
-        raise TaskDied(exceeded)
-    return answer
-
-
-def _death(ending: Ending) -> str | None:
-    """None for a good end. What was ended from outside says nothing about the bytes."""
-    if ending.late:
-        raise SandboxTimeout
-    if ending.signal == signal.SIGKILL:
-        raise SandboxDown("A child that opened untrusted bytes was killed from outside.")
-    if ending.signal == signal.SIGXCPU:
-        return "cpu"
-    return "crash" if ending.signal or ending.code else None
+    def _end(self, child: Child, patience: float = 0) -> "asyncio.Task[int]":
+        self._busy.discard(child)
+        if not patience:
+            child.kill()
+        ending = asyncio.create_task(child.ended(patience))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        return ending
 
 
-def _stop(server: "subprocess.Popen[bytes]") -> None:
-    try:
-        server.wait(_STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        server.kill()
-        server.wait()
+def cores() -> int:
+    """Those this process may use, not all there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _size(source: bytes | int) -> int:
+    return len(source) if isinstance(source, bytes) else os.fstat(source).st_size
+
+
+async def _to_read(source: bytes | int) -> int:
+    """A descriptor through which nothing can be written: the child may be in the hands of the image
+    before, and others read the same file."""
+    if isinstance(source, int):
+        if fcntl.fcntl(source, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
+            return source
+        return os.open(f"/proc/self/fd/{source}", os.O_RDONLY | os.O_CLOEXEC)
+    if len(source) > _LARGE:
+        return await asyncio.to_thread(_in_memory, source)
+    return _in_memory(source)
+
+
+def _in_memory(data: bytes) -> int:
+    """A file without a name or a disk."""
+    descriptor = os.memfd_create("image", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    with FileIO(descriptor, "wb", closefd=False) as file:
+        file.write(data)
+    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALED)
+    return descriptor
+
+
+def _death(facts: dict[str, Any]) -> TaskDied | None:
+    """What a task exceeded, in its child's own words."""
+    if "exceeded" not in facts:
+        return None
+    reason = facts["exceeded"]
+    ensure(reason in (FaultKind.MEMORY, FaultKind.CRASH))
+    return TaskDied(FaultKind(reason), words(facts.get("words", ""), LONGEST_WORDS))
+
+
+def _blame(code: int) -> None:
+    """What was ended from outside says nothing about the bytes."""
+    if code in {-signal.SIGPROF, -signal.SIGXCPU}:
+        raise TaskDied(FaultKind.CPU)
+    if code not in {-signal.SIGKILL, -signal.SIGTERM, 0}:
+        raise TaskDied(FaultKind.CRASH)
