@@ -10,9 +10,11 @@ import pytest
 from starlette.requests import Request
 
 from inprocess import Application, application
+from safelight.admin.services import Engine
 from safelight.errors import RangeNotSatisfiable
 from safelight.http.content import parse_range
 from safelight.http.errors import as_safelight_error
+from safelight.sandbox.lockdown import Protections, offered
 
 
 @pytest.fixture
@@ -80,6 +82,16 @@ async def test_readiness_and_metrics(client: httpx.AsyncClient, app: Application
     assert "safelight_http_requests_total" in text
     async with app.client(None) as nobody:
         assert (await nobody.get("/metrics")).status_code == 401
+
+
+async def test_ready_tells_what_the_first_child_found(app: Application) -> None:
+    """Not what was guessed: the server is as it is, whatever could be expected of it."""
+    sandbox = app.registry.get(Engine).sandbox
+    async with app.client(None) as nobody:
+        guessed = (await nobody.get("/readyz")).json()["children"]["lacking"]
+        sandbox._tell(Protections(False, False, False, False, False, False))
+        told = (await nobody.get("/readyz")).json()["children"]["lacking"]
+    assert (guessed, len(told)) == (offered().missing, 6)
 
 
 async def test_details_only_in_development(database_url: str, tmp_path: Path) -> None:

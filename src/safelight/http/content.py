@@ -1,18 +1,27 @@
-"""Serving stored bytes: ETag, conditional requests and single ranges (RFC 9110)."""
+"""Serving stored bytes: ETag, conditional requests and single ranges (RFC 9110). Whoever asks has
+the first of them soon, or an error; the others may take their time."""
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from safelight.errors import RangeNotSatisfiable
+from safelight.errors import RangeNotSatisfiable, Unavailable
 
-_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+FIRST_BYTE_SECONDS = 10.0
+_RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")  # more digits than any size: no range
 # Whatever the bytes are, a browser that opens them directly runs nothing.
 _INERT = "default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'; sandbox"
+
+
+class ContentAway(Unavailable):
+    """The stored bytes cannot be reached right now. Try again in a moment."""
+
 
 Open = Callable[[int, int], Awaitable[AsyncIterator[bytes]]]
 
@@ -48,6 +57,18 @@ def parse_range(header: str | None, size: int) -> tuple[int, int] | None:
     return start, stop
 
 
+@asynccontextmanager
+async def soon() -> AsyncIterator[None]:
+    """For what comes before the first byte, all of it together; a store waits for longer."""
+    try:
+        async with asyncio.timeout(FIRST_BYTE_SECONDS) as limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise ContentAway from error
+
+
 async def respond(request: Request, stored: Stored) -> Response:
     etag = f'"{stored.etag}"'
     headers = {
@@ -71,8 +92,21 @@ async def respond(request: Request, stored: Stored) -> Response:
     status = 206 if part else 200
     if request.method == "HEAD":
         return Response(None, status, headers, media_type=stored.content_type)
-    chunks = await stored.open(start, stop)
+    async with soon():
+        chunks = await _begun(await stored.open(start, stop))
     return StreamingResponse(chunks, status, headers, media_type=stored.content_type)
+
+
+async def _begun(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same, once the first of them is here: what goes wrong until then is still an answer."""
+    first = await anext(chunks, b"")
+
+    async def all_of_them() -> AsyncIterator[bytes]:
+        yield first
+        async for chunk in chunks:
+            yield chunk
+
+    return all_of_them()
 
 
 def _matches(header: str | None, etag: str) -> bool:

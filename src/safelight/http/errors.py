@@ -1,18 +1,20 @@
 """The one place where an exception becomes an answer, in one shape, JSON or page."""
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
 import structlog
 from fastapi import FastAPI
-from fastapi.exceptions import RequestValidationError
+from fastapi.exceptions import RequestValidationError, WebSocketRequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from safelight import errors
-from safelight.errors import SafelightError
+from safelight.errors import SafelightError, public_words
+from safelight.http.frame import READING, SECURITY_HEADERS
 from safelight.infra.db import SHORT, STATEMENT_LOST, UNSTORABLE_TEXT
 
 PageRenderer = Callable[[Request, int, dict[str, Any]], Response]
@@ -20,7 +22,6 @@ PageRenderer = Callable[[Request, int, dict[str, Any]], Response]
 UnavailableAs = Mapping[str, type[SafelightError]]
 
 _AWAY = (*STATEMENT_LOST, *SHORT)
-_READING = {"GET", "HEAD", "OPTIONS"}
 _BY_STATUS: dict[int, type[SafelightError]] = {
     401: errors.Unauthenticated,
     403: errors.Forbidden,
@@ -44,7 +45,7 @@ def install(
         error = as_safelight_error(request, exception)
         if isinstance(error, errors.Unavailable) and request.url.path in unavailable_as:
             error = unavailable_as[request.url.path]()
-        body: dict[str, Any] = {"error": error.message, "code": error.code}
+        body: dict[str, Any] = {"error": _words(error), "code": error.code}
         if development:
             body["details"] = error.details or {"cause": repr(exception.__cause__ or exception)}
         headers = dict(error.headers)
@@ -65,22 +66,48 @@ def install(
         SafelightError,
         HTTPException,
         RequestValidationError,
+        WebSocketRequestValidationError,
         *_AWAY,
         *UNSTORABLE_TEXT,
+        ClientDisconnect,
         Exception,
     ):
         app.add_exception_handler(kind, handler)
 
 
+def written_out(error: SafelightError) -> bytes:
+    """The same answer by hand, where there is no request yet that it could answer."""
+    body = json.dumps({"error": error.message, "code": error.code}).encode()
+    headers = [
+        *SECURITY_HEADERS,
+        *((name.encode(), value.encode()) for name, value in error.headers.items()),
+        (b"cache-control", b"no-store"),
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+    ]
+    first = f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}".encode()
+    lines = [first, *(b"%b: %b" % header for header in headers), b"", body]
+    return b"\r\n".join(lines)
+
+
+def _words(error: SafelightError) -> str:
+    """The rest is for the log, where the request's id finds it."""
+    words = public_words(error)
+    if words != error.message:
+        structlog.get_logger().warning("request failed", code=error.code, error=error.message)
+    return words
+
+
 def as_safelight_error(request: Request, exception: Exception) -> SafelightError:
     if isinstance(exception, SafelightError):
         return exception
-    if isinstance(exception, RequestValidationError):
+    if isinstance(exception, RequestValidationError | WebSocketRequestValidationError):
         return _validation(request, exception)
-    if isinstance(exception, HTTPException):
+    if isinstance(exception, HTTPException | ClientDisconnect):
         return _from_http(exception)
     if isinstance(exception, _AWAY):
-        maybe_done = isinstance(exception, STATEMENT_LOST) and request.method not in _READING
+        maybe_done = isinstance(exception, STATEMENT_LOST) and _changes(request)
         return errors.AnswerLost() if maybe_done else errors.Unavailable()
     if isinstance(exception, UNSTORABLE_TEXT):
         return errors.InvalidRequest("The request holds a character that cannot be stored.")
@@ -88,9 +115,12 @@ def as_safelight_error(request: Request, exception: Exception) -> SafelightError
     return errors.UnknownError()
 
 
-def _from_http(exception: HTTPException) -> SafelightError:
-    if isinstance(exception.__cause__, SafelightError):  # raised while FastAPI read the body
-        return exception.__cause__
+def _from_http(exception: HTTPException | ClientDisconnect) -> SafelightError:
+    cause = exception.__cause__
+    if isinstance(cause, SafelightError):  # raised while FastAPI read the body
+        return cause
+    if isinstance(exception, ClientDisconnect) or isinstance(cause, ClientDisconnect):
+        return errors.RequestTimeout()  # nobody hears it: for the log, where it is no error of ours
     kind = _BY_STATUS.get(exception.status_code)
     if kind is not None:
         return kind()
@@ -99,7 +129,14 @@ def _from_http(exception: HTTPException) -> SafelightError:
     return errors.UnknownError()
 
 
-def _validation(request: Request, exception: RequestValidationError) -> SafelightError:
+def _changes(request: Request) -> bool:
+    """A socket has no method, and changes nothing before its upgrade."""
+    return request.scope.get("method", "GET") not in READING
+
+
+def _validation(
+    request: Request, exception: RequestValidationError | WebSocketRequestValidationError
+) -> SafelightError:
     problems = exception.errors()
     in_body = any(problem["loc"][:1] == ("body",) for problem in problems)
     if in_body and not _is_json(request):

@@ -19,7 +19,8 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from safelight.errors import FileTooLarge
-from safelight.infra.db import Database
+from safelight.http.redact import redact
+from safelight.infra.db import Database, be_brief, be_patient
 from safelight.infra.injected import Clock, Ids
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
@@ -34,7 +35,12 @@ JSON_BODY_BYTES = 1024 * 1024
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _QUIET_ROUTES = frozenset({"/healthz", "/readyz", "/metrics", "/static/{version}/{path:path}"})
 
-SECURITY_HEADERS: tuple[tuple[bytes, bytes], ...] = (
+READING = frozenset({"GET", "HEAD", "OPTIONS"})
+READING_SECONDS = 4.0
+
+Headers = tuple[tuple[bytes, bytes], ...]
+_HTTPS_ONLY = (b"strict-transport-security", b"max-age=31536000")
+SECURITY_HEADERS: Headers = (
     (
         b"content-security-policy",
         (
@@ -80,27 +86,33 @@ DatabaseDep = Annotated[Database, provided(Database)]
 QueueDep = Annotated[Queue, provided(Queue)]
 ClockDep = Annotated[Clock, provided(Clock)]
 SettingsDep = Annotated[Settings, provided(Settings)]
-_SECRET_PARAMETERS = re.compile(r"((?:^|[?&])(?:token|code)=)[^&]*", re.IGNORECASE)
-
-
-def redact_query(text: str) -> str:
-    return _SECRET_PARAMETERS.sub(r"\1…", text)
 
 
 class Frame:
     def __init__(
-        self, app: ASGIApp, *, ids: Ids, metrics: Metrics, body_limits: Mapping[str, int | None]
+        self,
+        app: ASGIApp,
+        settings: Settings,
+        *,
+        ids: Ids,
+        metrics: Metrics,
+        body_limits: Mapping[str, int | None],
     ) -> None:
         self._app = app
         self._ids = ids
         self._metrics = metrics
         self._body_limits = body_limits  # per route; None: the route counts for itself
+        self._headers = security_headers(settings.public_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            if scope["type"] == "websocket":
+                be_brief(READING_SECONDS)
+            await self._app(scope, receive, self._answering(scope, send))
             return
-        exchange = _Exchange(scope, receive, send, self._body_limits, self._ids)
+        exchange = _Exchange(scope, receive, send, self._body_limits, self._ids, self._headers)
+        if scope["method"] in READING:
+            be_brief(READING_SECONDS)
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(requestId=exchange.request_id)
         try:
@@ -114,6 +126,27 @@ class Frame:
         finally:
             self._account(scope, exchange)
 
+    def _answering(self, scope: Scope, send: Send) -> Send:
+        """A socket that is refused before its upgrade is answered like any request, and as soon;
+        once it is open, nobody waits for an answer."""
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "websocket.accept":
+                be_patient()
+            if message["type"] == "websocket.http.response.start":
+                request_id = self._ids.short("req")
+                message["headers"] = [
+                    *message.get("headers", []),
+                    *own_headers(message, request_id, self._headers),
+                ]
+                path, status = redact(scope["path"]), message["status"]
+                structlog.get_logger().info(
+                    "socket refused", path=path, status=status, requestId=request_id
+                )
+            await send(message)
+
+        return answer
+
     def _account(self, scope: Scope, exchange: "_Exchange") -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         status = exchange.status or 499
@@ -125,12 +158,27 @@ class Frame:
         write(
             "request",
             method=scope["method"],
-            path=scope["path"],
-            query=redact_query(scope["query_string"].decode("latin-1")) or None,
+            path=redact(scope["path"]),
+            query=redact(scope["query_string"].decode("latin-1")) or None,
             status=status,
             durationMs=round(seconds * 1000, 1),
             caller=scope.get("state", {}).get("caller_name"),
         )
+
+
+def security_headers(public_url: str | None) -> Headers:
+    """Where our address is HTTPS, a browser that came by it comes no other way any more."""
+    secure = (public_url or "").startswith("https:")
+    return (*SECURITY_HEADERS, _HTTPS_ONLY) if secure else SECURITY_HEADERS
+
+
+def own_headers(message: Message, request_id: str, security: Headers) -> list[tuple[bytes, bytes]]:
+    present = {name.lower() for name, _ in message.get("headers", [])}
+    own = [(b"x-request-id", request_id.encode())]
+    own += [header for header in security if header[0] not in present]
+    if b"cache-control" not in present:
+        own.append((b"cache-control", b"no-store"))
+    return own
 
 
 class _Exchange:
@@ -143,8 +191,10 @@ class _Exchange:
         send: Send,
         body_limits: Mapping[str, int | None],
         ids: Ids,
+        security: Headers,
     ) -> None:
         self._scope = scope
+        self._security = security
         self._receive = receive
         self._send = send
         self._body_limits = body_limits
@@ -191,19 +241,10 @@ class _Exchange:
                 await self._drain()
             message["headers"] = [
                 *message.get("headers", []),
-                *self._own_headers(message, close=close),
+                *own_headers(message, self.request_id, self._security),
+                *([(b"connection", b"close")] if close else []),
             ]
         await self._send(message)
-
-    def _own_headers(self, message: Message, *, close: bool) -> list[tuple[bytes, bytes]]:
-        present = {name.lower() for name, _ in message.get("headers", [])}
-        own = [(b"x-request-id", self.request_id.encode())]
-        own += [header for header in SECURITY_HEADERS if header[0] not in present]
-        if b"cache-control" not in present:
-            own.append((b"cache-control", b"no-store"))
-        if close:
-            own.append((b"connection", b"close"))
-        return own
 
     async def _drain(self) -> None:
         if self._expects_continue and self._received == 0:

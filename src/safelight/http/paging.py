@@ -10,6 +10,7 @@ from safelight.errors import InvalidRequest
 from safelight.http.frame import provided
 
 Limit = Annotated[int, Query(ge=1, le=200, description="How many items, 1 to 200.")]
+LARGEST = 2**63 - 1  # what a column holds
 Cursor = Annotated[str | None, Query(description="`nextCursor` of the page before.")]
 DEFAULT_LIMIT = 50
 

@@ -9,9 +9,10 @@ reason, is tried again; the room ends with its last visitor only.
 
 import asyncio
 import json
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import Annotated, Any
 
@@ -20,20 +21,21 @@ from fastapi import APIRouter, Query, WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from safelight.accounts.access import Role, authorize
-from safelight.accounts.guard import AsViewer, identify
-from safelight.errors import InvalidRequest, SafelightError
+from safelight.accounts.guard import Access, AsViewer, identify
+from safelight.errors import RateLimited, SafelightError
+from safelight.http.described import Described, PageOf
 from safelight.http.frame import DatabaseDep, provided
-from safelight.http.paging import DEFAULT_LIMIT, Limit
+from safelight.http.paging import DEFAULT_LIMIT, LARGEST, Limit
 from safelight.infra import activity
 from safelight.infra.bus import Bus
 from safelight.infra.db import AWAY, Database
-from safelight.infra.history import Activity
-from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import ACTIVITY
+from safelight.live.answers import MessageAnswer
+from safelight.live.messages import Messages, out_of_bounds
 
-router = APIRouter(tags=["live"])
+router = APIRouter(tags=["live"], route_class=Described)
 
-After = Annotated[int | None, Query(ge=0, description="The last seq you have seen.")]
+Seq = Annotated[int, Query(ge=0, le=LARGEST, description="The last seq you have seen.")]
 CREDENTIAL_ENDED, TOO_SLOW = 4401, 1013
 _SEND_SECONDS = 10.0
 _CHECK_SECONDS = 20.0
@@ -41,24 +43,23 @@ _BATCH = 500
 _MEMORY = 2000
 _LOOK_SECONDS = 2.0
 _PAUSE_SECONDS = 1.0
+_SEAT_SECONDS = 30
+
+
+class NoSeat(RateLimited):
+    """Too many live sockets are open, yours or your organization's. Close some, or ask for
+    `activity` now and then instead."""
+
 
 Message = tuple[int, str]  # seq and the JSON text, encoded once for all sockets
 
 
-class Messages:
-    """The public messages of all features, and the fields each has beyond seq, type and at."""
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """How many sockets one process has for whom. Each costs memory, and a look at every message."""
 
-    def __init__(self, *declared: Mapping[str, tuple[str, ...]]) -> None:
-        self._fields = {kind: names for one in declared for kind, names in one.items()}
-
-    @property
-    def types(self) -> list[str]:
-        return list(self._fields)
-
-    def show(self, activity: Activity) -> dict[str, Any]:
-        data, names = activity.data, self._fields.get(activity.type)
-        fields = data if names is None else {name: data[name] for name in names if name in data}
-        return {"seq": activity.seq, "type": activity.type, "at": iso(activity.at), **fields}
+    per_caller: int
+    per_organization: int
 
 
 class Room:
@@ -127,10 +128,12 @@ class Room:
 class Hub:
     """Listens to the bus while anybody listens to it."""
 
-    def __init__(self, db: Database, bus: Bus, messages: Messages) -> None:
+    def __init__(self, db: Database, bus: Bus, messages: Messages, seats: Seats) -> None:
         self._db = db
         self._messages = messages
         self._bus = bus
+        self._seats = seats
+        self._taken: Counter[tuple[str, ...]] = Counter()
         self._rooms: dict[str, tuple[Room, asyncio.Task[None]]] = {}
         self._unsubscribe: Callable[[], None] = _nothing
 
@@ -146,6 +149,22 @@ class Hub:
     def _wake_all(self) -> None:
         for room, _ in self._rooms.values():
             room.wake()
+
+    @contextmanager
+    def seat(self, access: Access) -> Iterator[None]:
+        """Taken before the upgrade, so that who gets none is told so over HTTP."""
+        caller, organization = (access.caller.kind, access.caller.id), (access.organization,)
+        if (
+            self._taken[caller] >= self._seats.per_caller
+            or self._taken[organization] >= self._seats.per_organization
+        ):
+            raise NoSeat(retry_after=_SEAT_SECONDS)
+        self._taken.update([caller, organization])
+        try:
+            yield
+        finally:
+            self._taken.subtract([caller, organization])
+            self._taken = +self._taken  # without those who have none
 
     @asynccontextmanager
     async def room(self, organization: str, newest: int) -> AsyncIterator[Room]:
@@ -175,26 +194,35 @@ def _text(message: dict[str, Any]) -> str:
     return json.dumps(message, ensure_ascii=False, separators=(",", ":"))
 
 
-@router.get("/api/organizations/{org}/activity", summary="The live messages, by polling")
+@router.get(
+    "/api/organizations/{org}/activity",
+    summary="The live messages, by polling",
+    response_model=PageOf[MessageAnswer],
+)
 async def poll(
     access: AsViewer,
     db: DatabaseDep,
     messages: Annotated[Messages, provided(Messages)],
-    after: After = 0,
+    after: Seq = 0,
     limit: Limit = DEFAULT_LIMIT,
     types: Annotated[str | None, Query(description="Comma list; `*` adds the inner ones.")] = None,
 ) -> dict[str, Any]:
-    organization, position = access.organization, after or 0
-    floor, _ = await activity.bounds(db, organization)
-    items: list[dict[str, Any]] = []
-    if after and position < floor:
-        items.append(_truncated(floor))
-    rows = await activity.feed(
-        db, organization, after=max(position, floor), limit=limit + 1, types=_types(types, messages)
-    )
-    items += [messages.show(row) for row in rows[:limit]]
+    organization = access.organization
+    chosen: list[str] | None = messages.types
+    show = messages.show
+    if types is not None:
+        asked = [part.strip() for part in types.split(",") if part.strip()]
+        chosen = messages.choose(asked, admin=_is_admin(access))
+        show = messages.show_inner if chosen is None or set(chosen) - set(messages.types) else show
+    floor, newest = await activity.bounds(db, organization)
+    notice = out_of_bounds(after or None, floor, newest)
+    position = max(after, floor)
+    rows = await activity.feed(db, organization, after=position, limit=limit + 1, types=chosen)
     more = len(rows) > limit
-    return {"items": items, "nextCursor": str(rows[limit - 1].seq) if more else None}
+    return {
+        "items": [*filter(None, [notice]), *map(show, rows[:limit])],
+        "nextCursor": str(rows[limit - 1].seq) if more else None,
+    }
 
 
 @router.websocket("/api/organizations/{org}/live")
@@ -203,18 +231,19 @@ async def live(
     access: AsViewer,
     db: DatabaseDep,
     hub: Annotated[Hub, provided(Hub)],
-    after: After = None,
+    after: Seq | None = None,
 ) -> None:
-    floor, newest = await activity.bounds(db, access.organization)
-    await socket.accept()
-    async with hub.room(access.organization, newest) as room:
-        position = newest if after is None else after
-        if position < floor:
-            await socket.send_text(json.dumps(_truncated(floor)))
-            position = floor
-        await _until_first(
-            _send(socket, room, position), _read(socket), _recheck(socket, access.organization)
-        )
+    with hub.seat(access):
+        floor, newest = await activity.bounds(db, access.organization)
+        await socket.accept()
+        async with hub.room(access.organization, newest) as room:
+            position = newest if after is None else after
+            if notice := out_of_bounds(after, floor, newest):
+                await socket.send_text(json.dumps(notice))
+                position = notice["seq"]
+            await _until_first(
+                _send(socket, room, position), _read(socket), _recheck(socket, access.organization)
+            )
 
 
 async def _send(socket: WebSocket, room: Room, position: int) -> None:
@@ -234,8 +263,8 @@ async def _send(socket: WebSocket, room: Room, position: int) -> None:
 
 async def _read(socket: WebSocket) -> None:
     """Nothing is expected from clients; reading is how a goodbye is noticed."""
-    while True:
-        await socket.receive_text()
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass
 
 
 async def _recheck(socket: WebSocket, organization: str) -> None:
@@ -265,17 +294,5 @@ async def _until_first(*work: Any) -> None:
             task.result()
 
 
-def _types(given: str | None, messages: Messages) -> list[str] | None:
-    if given is None:
-        return messages.types
-    wanted = [part.strip() for part in given.split(",") if part.strip()]
-    if "*" in wanted:
-        return None
-    unknown = [part for part in wanted if not part.replace("_", "").isalpha()]
-    if unknown or not wanted:
-        raise InvalidRequest("types: give message types separated by commas, or *.")
-    return wanted
-
-
-def _truncated(floor: int) -> dict[str, Any]:
-    return {"type": "history_truncated", "seq": floor}
+def _is_admin(access: Access) -> bool:
+    return access.caller.organizations[access.organization] >= Role.ADMIN

@@ -1,0 +1,98 @@
+"""A database that stands still: readers are told soon, writers when it is certain."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from starlette.types import Message, Receive, Scope, Send
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
+
+from faults.relay import relay
+from harness import TOKEN
+from inprocess import Application, application
+from safelight.http.frame import READING_SECONDS, Frame
+from safelight.infra.db import LIMITS, seconds_left
+from safelight.infra.injected import RandomIds
+from safelight.infra.metrics import Metrics
+from safelight.settings import load
+
+OVER = "/api/organizations/default"
+READS = (f"{OVER}/uploads", f"{OVER}/activity", "/api/v1/submissions", "/readyz")
+
+
+async def test_readers_are_told_before_writers(database_url: str, tmp_path: Path) -> None:
+    """With every connection silent, and again when new ones cannot be made either."""
+    async with (
+        relay(database_url) as (between, through),
+        application(through, tmp_path) as app,
+        app.client() as client,
+    ):
+        assert (await client.get(READS[0])).status_code == 200
+        between.silence()
+        writer = asyncio.create_task(
+            client.post(f"{OVER}/approvals", json={"title": "t", "description": "d"})
+        )
+        for _ in range(2):
+            answers = await asyncio.gather(*(client.get(path) for path in READS))
+            assert [answer.status_code for answer in answers] == [503] * len(READS)
+            assert answers[0].json()["code"] == "UNAVAILABLE"
+            assert "nothing was changed" in answers[0].json()["error"]
+        assert not writer.done()  # its limit is longer, since its end would be in doubt
+        between.forward()
+        between.cut()
+        assert (await writer).status_code == 503
+        assert (await client.get(READS[0])).status_code == 200
+
+
+async def upgraded(app: Application) -> int:
+    """The status with which a socket is refused."""
+    url = app.url.replace("http", "ws", 1) + f"{OVER}/live"
+    with pytest.raises(InvalidStatus) as refusal:
+        async with connect(
+            url, additional_headers={"Authorization": f"Bearer {TOKEN}"}, open_timeout=60
+        ):
+            pass
+    return refusal.value.response.status_code
+
+
+async def test_who_wants_a_socket_is_told_before_writers(database_url: str, tmp_path: Path) -> None:
+    async with (
+        relay(database_url) as (between, through),
+        application(through, tmp_path) as app,
+        app.client() as client,
+    ):
+        assert (await client.get(READS[0])).status_code == 200
+        between.silence()
+        writer = asyncio.create_task(
+            client.post(f"{OVER}/approvals", json={"title": "t", "description": "d"})
+        )
+        assert await upgraded(app) == 503
+        assert not writer.done()
+        between.forward()
+        between.cut()
+        await writer
+
+
+async def test_an_open_socket_has_all_the_time_its_statements_need() -> None:
+    left: list[float] = []
+
+    async def app(_: Scope, __: Receive, send: Send) -> None:
+        left.append(seconds_left(LIMITS.command))
+        await send({"type": "websocket.accept"})
+        left.append(seconds_left(LIMITS.command))
+
+    async def send(_: Message) -> None:
+        return None
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    frame = Frame(app, load(), ids=RandomIds(), metrics=Metrics(), body_limits={})
+    await frame({"type": "websocket", "path": "/", "headers": []}, receive, send)
+    assert left[0] <= READING_SECONDS
+    assert left[1] == LIMITS.command
+
+
+def test_a_reader_waits_for_less_than_any_statement_may_take() -> None:
+    assert READING_SECONDS + 1 <= 5 < LIMITS.command
