@@ -127,9 +127,10 @@ def test_users(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "bob is viewer in default." in out
     assert re.search(r"^https://images\.example\.org/login\?code=[\w-]{40,}$", out, re.MULTILINE)
     options = ["--organization", "default", "--role", "admin", "--operator", "--json"]
-    code, out, _ = run("users", "create", "bob", *options)
+    code, out, _ = run("users", "create", "bob", *options, "--existing")
     assert code == 0
     assert json.loads(out)["signInLink"].startswith("https://images.example.org/login?code=")
+    assert json.loads(out)["invited"] is False
     bob, operator = rows(run, "users", "list")
     assert (bob["username"], bob["organizations"], bob["operator"]) == (
         "bob",
@@ -141,6 +142,50 @@ def test_users(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     bob = rows(run, "users", "list")[0]
     assert (bob["organizations"], bob["operator"]) == ({}, False)
     assert bob["revokedAt"] is not None
+
+
+def roles_of(run: Run, name: str) -> tuple[dict[str, str], bool]:
+    [found] = [row for row in rows(run, "users", "list") if row["username"] == name]
+    return found["organizations"], found["operator"]
+
+
+@pytest.mark.usefixtures("set_up")
+def test_somebody_who_is_there_already_is_invited(run: Run) -> None:
+    """Whoever made that account knows its password, and may be somebody else."""
+    run("organizations", "create", "globex")
+    run("users", "create", "dora", "--organization", "default", "--role", "viewer")
+    options = ["--organization", "globex", "--role", "admin"]
+    code, out, _ = run("users", "create", "dora", *options)
+    assert code == 0
+    assert re.search(r"has an account already, since \d{4}-\d\d-\d\d, in one organization", out)
+    assert "sign in as dora and accept" in out
+    assert roles_of(run, "dora") == ({"default": "viewer"}, False)
+    _, out, _ = run("users", "create", "dora", *options, "--json")
+    assert json.loads(out)["invited"] is True
+
+
+@pytest.mark.usefixtures("set_up")
+@pytest.mark.parametrize("organization", ["default", "globex"])
+def test_nobody_who_is_there_already_becomes_operator_unasked(run: Run, organization: str) -> None:
+    run("organizations", "create", "globex")
+    run("users", "create", "dora", "--organization", "default", "--role", "viewer")
+    options = ["--organization", organization, "--role", "admin", "--operator"]
+    code, _, complaint = run("users", "create", "dora", *options)
+    assert code == 4
+    assert "--existing" in complaint
+    assert roles_of(run, "dora") == ({"default": "viewer"}, False)
+    assert run("users", "create", "dora", *options, "--existing")[0] == 0
+    role = "admin" if organization == "default" else "viewer"
+    assert roles_of(run, "dora") == ({"default": role}, True)
+    assert run("users", "create", "dora", *options)[0] == 0, "it changes nothing"
+
+
+@pytest.mark.usefixtures("set_up")
+def test_a_link_whose_server_nobody_knows_is_a_path(run: Run) -> None:
+    code, out, _ = run("users", "create", "bob", "--organization", "default", "--role", "viewer")
+    assert code == 0
+    assert re.search(r"^/login\?code=[\w-]{40,}$", out, re.MULTILINE)
+    assert "SAFELIGHT_PUBLIC_URL" in out
 
 
 @pytest.mark.usefixtures("set_up")
@@ -251,9 +296,27 @@ def test_beside_a_running_server(data_dir: Path) -> None:
         me = httpx.get(f"{server.url}/api/me", headers={"authorization": f"Bearer {token}"})
         assert me.json()["organizations"] == [{"id": "default", "role": "viewer"}]
         [link] = re.findall(r"http\S+/login\?code=\S+", "\n".join(server.lines))
-        with httpx.Client(follow_redirects=True) as browser:
-            home = browser.get(link, headers={"accept": "text/html"})
+        with httpx.Client(follow_redirects=True, headers={"accept": "text/html"}) as browser:
+            assert "Sign in as operator" in browser.get(link).text
+            home = browser.post(f"{server.url}/login", data={"code": link.partition("=")[2]})
             assert "Hello, operator" in home.text
             assert f"{server.url}/api/upload" in home.text
         assert token not in "\n".join(server.lines)
         assert link.partition("=")[2] not in "\n".join(map(str, server.log()))
+        assert user_link(data_dir).startswith(f"{server.url}/login?code=")
+    assert user_link(data_dir).startswith("/login?code="), "it has gone"
+
+
+@pytest.mark.process
+def test_the_address_of_a_server_that_was_killed(data_dir: Path) -> None:
+    with running(data_dir) as server:
+        server.kill()
+        assert user_link(data_dir).startswith("/login?code=")
+
+
+def user_link(data_dir: Path) -> str:
+    command = [sys.executable, "-m", "safelight", "users", "create", "bob", "--json"]
+    options = ["--organization", "default", "--role", "viewer", "--data-dir", str(data_dir)]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    link: str = json.loads(done.stdout)["signInLink"]
+    return link

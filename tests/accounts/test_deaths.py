@@ -6,9 +6,9 @@ import pytest
 
 from accounts.world import PASSWORD, World
 from points import points_of
-from safelight.accounts.access import Grant, Role
+from safelight.accounts.access import Caller, Grant, Role
 from safelight.accounts.first_start import first_start, secret_key
-from safelight.accounts.sign_in.flow import make_link
+from safelight.accounts.sign_in.links import make_link
 from safelight.infra import failpoints
 from safelight.infra.failpoints import FailpointError
 from safelight.settings import load
@@ -16,8 +16,8 @@ from safelight.settings import load
 BOOTSTRAP = "slt_" + "b" * 32
 # Failed attempts are left out: one counts from its beginning, whatever becomes of it.
 TABLES = (
-    "organizations", "users", "memberships", "tokens", "sessions", "sign_in_links", "instance",
-    "activity",
+    "organizations", "users", "memberships", "tokens", "invitations", "sessions", "sign_in_links",
+    "sign_in_devices", "instance", "activity",
 )  # fmt: skip
 
 Change = Callable[[], Awaitable[object]]
@@ -34,7 +34,20 @@ async def changes(world: World) -> AsyncIterator[Change]:
     admin = await world.credentials.of_token(BOOTSTRAP)
     assert admin is not None
     yield lambda: members.put("default", "new", Role.MEMBER, actor=admin)
+    code = await invited(world, "new", admin)
+    yield lambda: sign_in.with_code(code, cookie=None)
+    yield lambda: members.put("default", "new", Role.VIEWER, actor=admin)
     yield lambda: members.remove("default", "new", actor=admin)
+    await invited(world, "new", admin)
+    cookie = (await sign_in.with_code(await invited(world, "guest", admin), cookie=None)).cookie
+    guest = await world.credentials.of_session(cookie)
+    assert guest is not None
+    await members.remove("default", "guest", actor=admin)
+    await invited(world, "guest", admin)
+    yield lambda: world.invitations.withdraw("default", "new", actor=admin)
+    yield lambda: world.invitations.decline("default", user=guest)
+    again = await invited(world, "guest", admin)
+    yield lambda: sign_in.with_code(again, cookie=cookie)
     yield lambda: members.welcome("bob", "acme", Role.ADMIN, operator=True)
     token, _ = await tokens.make("acme", Grant(Role.VIEWER), name="b", maker=None)
     yield lambda: tokens.revoke(token.id, organization=None, actor=None)
@@ -48,9 +61,16 @@ async def changes(world: World) -> AsyncIterator[Change]:
     world.clock.advance(hours=2)
     yield lambda: world.credentials.of_session(new)
     yield lambda: sign_in.out(new)
-    yield lambda: sign_in.change_password(eve, current=PASSWORD, new=PASSWORD, address=None)
+    yield lambda: sign_in.change_password(eve, current=PASSWORD, new=PASSWORD)
     yield lambda: members.revoke_user("eve")
     yield lambda: members.close_organization("acme")
+
+
+async def invited(world: World, username: str, admin: Caller) -> str:
+    """The code of an invitation's link."""
+    put = await world.members.put("default", username, Role.MEMBER, actor=admin)
+    assert isinstance(put, tuple)
+    return put[1].removeprefix("/login?code=")
 
 
 async def everything(world: World) -> dict[str, list[str]]:

@@ -24,6 +24,7 @@ from safelight.accounts.guard import (
     open_to_everyone,
     operator_only,
 )
+from safelight.infra.turns import whose
 from safelight.settings import load
 from safelight.testing.waiting import until
 
@@ -38,7 +39,8 @@ def add_routes(world: World) -> None:
     async def in_path(
         request: Request, access: Annotated[Access, allow(Role.MEMBER)]
     ) -> dict[str, Any]:
-        return {"organization": access.organization, "log": request.state.caller_name}
+        name = request.state.caller_name
+        return {"organization": access.organization, "log": name, "turn": whose.get()}
 
     @api.get("/own")
     @api.post("/own")
@@ -130,7 +132,8 @@ async def test_roles_and_organizations_in_the_path(world: World) -> None:
         assert await code(client, "/in/nowhere") == 404
         assert await code(client, "/in/%00") == 404
     async with world.program(member) as client:
-        assert (await client.get("/in/acme")).json() == {"organization": "acme", "log": "test"}
+        answer = (await client.get("/in/acme")).json()
+        assert answer == {"organization": "acme", "log": "test", "turn": "acme"}
 
 
 async def test_a_token_has_its_own_organization(world: World) -> None:

@@ -17,6 +17,7 @@ async def admin(world: World) -> httpx.AsyncClient:
 
 
 MEMBERS = "/api/organizations/acme/members"
+INVITATIONS = "/api/organizations/acme/invitations"
 TOKENS = "/api/organizations/acme/tokens"
 
 
@@ -42,23 +43,29 @@ async def test_me(world: World, admin: httpx.AsyncClient) -> None:
     assert [one["id"] for one in body["organizations"]] == ["acme", "globex"]
 
 
-async def test_members_come_and_go(admin: httpx.AsyncClient) -> None:
+async def test_members_come_and_go(world: World, admin: httpx.AsyncClient) -> None:
     made = await admin.put(f"{MEMBERS}/bob", json={"role": "member"})
     assert made.status_code == 200
     body = made.json()
-    assert body.pop("signInLink").startswith("/login?code=")
+    link = body.pop("signInLink")
     assert body.pop("createdAt").endswith("Z")
-    assert body == {"username": "bob", "role": "member"}
+    assert body.pop("expiresAt").endswith("Z")
+    assert body == {
+        "organizationId": "acme", "username": "bob", "role": "member", "madeBy": "test",
+    }  # fmt: skip
+    assert (await admin.get(MEMBERS)).json()["items"] == []
+    await world.sign_in.with_code(link.removeprefix("/login?code="), cookie=None)
     changed = await admin.put(f"{MEMBERS}/bob", json={"role": "approver"})
     assert changed.json()["role"] == "approver"
-    assert "signInLink" not in changed.json()
+    assert set(changed.json()) == {"username", "role", "createdAt"}
     assert (await admin.delete(f"{MEMBERS}/bob")).status_code == 204
     assert await error(await admin.delete(f"{MEMBERS}/bob")) == (404, "NOT_FOUND")
 
 
 async def test_lists_page(world: World, admin: httpx.AsyncClient) -> None:
     for number in range(5):
-        await admin.put(f"{MEMBERS}/user{number}", json={"role": "viewer"})
+        await admin.put(f"{MEMBERS}/new{number}", json={"role": "viewer"})
+        await world.user(f"user{number}", {"acme": Role.VIEWER})
         world.clock.advance(seconds=1)
         await admin.post(TOKENS, json={"role": "viewer", "name": f"t{number}"})
 
@@ -75,6 +82,7 @@ async def test_lists_page(world: World, admin: httpx.AsyncClient) -> None:
                 return found
 
     assert await names(MEMBERS, "username") == [f"user{n}" for n in range(5)]
+    assert await names(INVITATIONS, "username") == [f"new{n}" for n in range(5)]
     assert await names(TOKENS, "name") == ["t4", "t3", "t2", "t1", "t0", "test"]
     for query in ("limit=0", "limit=201", "limit=x", "cursor=x"):
         assert await error(await admin.get(f"{TOKENS}?{query}")) == (422, "INVALID_REQUEST")

@@ -1,6 +1,7 @@
 """What the statements of accounts touch and what they leave alone: rows that differ in one thing."""
 
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role, Token
 from safelight.accounts.sign_in import repo as sign_in
 from safelight.infra.db import Database
+from safelight.infra.injected import RandomIds
 
 NOW = 1000
 KEY = b"digest"
@@ -132,17 +134,18 @@ async def test_what_was_revoked_before_keeps_its_time(
 
 
 async def test_a_session_opens_until_it_expires_or_its_user_is_revoked(db: Database) -> None:
-    await repo.add_session(db, KEY, "ada", 1, NOW)
-    assert await repo.session_user(db, KEY, NOW - 1)
-    assert await repo.session_user(db, KEY, NOW) is None
+    await sign_in.add_session(db, KEY, "ada", 1, NOW)
+    assert await repo.session_user(db, KEY, NOW - 1, 0)
+    assert await repo.session_user(db, KEY, NOW - 1, 1) is None, "too old"
+    assert await repo.session_user(db, KEY, NOW, 0) is None
     await revoke(db, "ada")
-    assert await repo.session_user(db, KEY, NOW - 1) is None
+    assert await repo.session_user(db, KEY, NOW - 1, 0) is None
 
 
 async def test_a_session_is_not_seen_earlier_than_it_was(db: Database) -> None:
     """Of two requests at once the later may be the first to write."""
-    await repo.add_session(db, KEY, "ada", NOW, 2 * NOW)
-    await repo.touch_session(db, KEY, NOW - 1, NOW)
+    await sign_in.add_session(db, KEY, "ada", NOW, 2 * NOW)
+    await sign_in.touch_session(db, KEY, NOW - 1, NOW)
     found = await db.fetchrow("SELECT seen_at, expires_at FROM sessions")
     assert found
     assert tuple(found) == (NOW, 2 * NOW)
@@ -151,29 +154,39 @@ async def test_a_session_is_not_seen_earlier_than_it_was(db: Database) -> None:
 # Signing in
 
 
-async def test_a_live_link_is_neither_used_nor_expired(db: Database) -> None:
-    await sign_in.add_link(db, KEY, "ada", 1, NOW)
-    assert await sign_in.has_live_link(db, "ada", NOW - 1)
-    assert not await sign_in.has_live_link(db, "ada", NOW)
-    await db.execute("UPDATE sign_in_links SET used_at = 1")
-    assert not await sign_in.has_live_link(db, "ada", NOW - 1)
-
-
 async def test_a_link_is_used_once_in_time_and_by_its_user(db: Database) -> None:
     for number, user in enumerate(("bob", "ada", "carl")):
         await sign_in.add_link(db, b"%d" % number, user, 1, NOW)
     await revoke(db, "carl")
-    assert await sign_in.use_link(db, b"2", NOW - 1) is None
-    assert await sign_in.use_link(db, b"1", NOW) is None
+    for look in (sign_in.use_link, sign_in.user_of_link):
+        assert await look(db, b"2", NOW - 1) is None
+        assert await look(db, b"1", NOW) is None
+    assert [await sign_in.user_of_link(db, b"1", NOW - 1) for _ in range(2)] == ["ada", "ada"]
     assert [await sign_in.use_link(db, b"1", NOW - 1) for _ in range(2)] == ["ada", None]
     rows = await db.fetch("SELECT user_id FROM sign_in_links WHERE used_at IS NOT NULL")
     assert [row["user_id"] for row in rows] == ["ada"]
+    assert await sign_in.user_of_link(db, b"1", NOW - 1) is None
+
+
+async def fail(db: Any, attempt: str, now: int, *, since: int = 0, **seen: list[int]) -> bool:
+    return await sign_in.add_failure(db, attempt, seen, since, now)
 
 
 async def test_failures_count_from_a_moment_on(db: Database) -> None:
-    await sign_in.add_failure(db, "old", ["user:ada"], 5)
-    await sign_in.add_failure(db, "new", ["user:ada", "user:bob"], 6)
-    assert await sign_in.failures_since(db, ["user:ada"], 5) == {"user:ada": [6]}
+    assert await fail(db, "old", 5, ada=[])
+    assert await fail(db, "new", 6, ada=[5], bob=[])
+    assert await sign_in.failures_since(db, ["ada", "carl"], 5) == {"ada": [6], "carl": []}
+
+
+async def test_a_failure_counts_unless_there_are_more_than_somebody_saw(db: Database) -> None:
+    assert await fail(db, "first", 5, ada=[], bob=[])
+    assert not await fail(db, "second", 6, ada=[])
+    assert not await fail(db, "second", 6, bob=[5], ada=[]), "of any of them"
+    assert not await fail(db, "second", 6, ada=[4]), "as many, but not the same"
+    assert await db.fetchval("SELECT count(*) FROM sign_in_failures") == 2
+    assert await fail(db, "second", 6, ada=[5, 5], bob=[5]), "fewer than seen: one has succeeded"
+    assert await fail(db, "third", 7, carl=[]), "others' are no matter"
+    assert await fail(db, "fourth", 7, since=6, bob=[]), "nor are those of long ago"
 
 
 # Who waits for whom
@@ -183,7 +196,7 @@ async def test_whoever_changes_the_same_waits(db: Database) -> None:
     for lock in (
         repo.lock_first_start,
         lambda c: repo.lock_organization(c, "acme"),
-        lambda c: sign_in.lock_attempts(c, ["user:ada"]),
+        lambda c: fail(c, RandomIds().uuid4(), 5, ada=[5, 5]),
     ):
         assert await waits(db, lock, lock)
     assert await waits(
@@ -193,8 +206,10 @@ async def test_whoever_changes_the_same_waits(db: Database) -> None:
 
 async def test_what_another_one_is_dropping_is_left_to_it(db: Database) -> None:
     for key in (b"1", b"2"):
-        await repo.add_session(db, key, "ada", 1, NOW)
+        await sign_in.add_session(db, key, "ada", 1, NOW)
     assert not await waits(
-        db, lambda c: repo.end_session(c, b"1"), lambda c: sign_in.purge_expired(c, NOW, NOW)
+        db,
+        lambda c: sign_in.end_session(c, b"1"),
+        lambda c: sign_in.purge_expired(c, NOW, failures_before=NOW, devices_before=NOW),
     )
     assert await db.fetchval("SELECT count(*) FROM sessions") == 0

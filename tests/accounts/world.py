@@ -11,6 +11,7 @@ from fastapi import FastAPI
 from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.guard import COOKIE, Credentials
+from safelight.accounts.invitations.invitations import Invitations
 from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
 from safelight.accounts.routes import router as accounts_router
@@ -60,12 +61,13 @@ class World:
     settings: Settings = field(default_factory=lambda: load({"secret_key": "k" * 32}))
     clock: HandClock = field(default_factory=HandClock)
     ids: RandomIds = field(default_factory=RandomIds)
+    passwords: Passwords = CHEAP
 
     def __post_init__(self) -> None:
         self.registry = Registry(self.settings, self.db, Cursors("k" * 32), Pages(Assets()))
         self.registry.add(self.clock, as_type=Clock)
         self.registry.add(self.ids, as_type=Ids)
-        for service in open_accounts(self.base(), "k" * 32, CHEAP).services:
+        for service in open_accounts(self.base(), "k" * 32, self.passwords).services:
             self.registry.add(service)
         self.api = FastAPI(openapi_url=None, redirect_slashes=False)
         self.api.state.registry = self.registry
@@ -90,6 +92,10 @@ class World:
         return self.registry.get(SignIn)
 
     @property
+    def invitations(self) -> Invitations:
+        return self.registry.get(Invitations)
+
+    @property
     def tokens(self) -> Tokens:
         return self.registry.get(Tokens)
 
@@ -97,14 +103,17 @@ class World:
     def members(self) -> Members:
         return self.registry.get(Members)
 
-    def client(self, **options: Any) -> httpx.AsyncClient:
-        transport = httpx.ASGITransport(app=self.api, client=("192.0.2.7", 5000))
+    def client(self, *, address: str = "192.0.2.7", **options: Any) -> httpx.AsyncClient:
+        transport = httpx.ASGITransport(app=self.api, client=(address, 5000))
         return httpx.AsyncClient(transport=transport, base_url=HERE, **options)
 
-    def browser(self, cookie: str | None = None) -> httpx.AsyncClient:
+    def browser(
+        self, cookie: str | None = None, *, address: str = "192.0.2.7"
+    ) -> httpx.AsyncClient:
         """Sends what a browser sends from one of our own pages."""
         headers = {"accept": "text/html,application/xhtml+xml", **SAME_ORIGIN}
-        return self.client(headers=headers, cookies={COOKIE: cookie} if cookie else {})
+        cookies = {COOKIE: cookie} if cookie else {}
+        return self.client(address=address, headers=headers, cookies=cookies)
 
     def program(self, token: str) -> httpx.AsyncClient:
         return self.client(headers={"authorization": f"Bearer {token}"})
@@ -131,7 +140,8 @@ class World:
         return user_id
 
     async def cookie(self, name: str, password: str = PASSWORD) -> str:
-        return await self.sign_in.with_password(name, password, address=None, cookie=None)
+        opened = await self.sign_in.with_password(name, password, address=None, cookie=None)
+        return opened.cookie
 
     async def token(self, organization: str, role: Role, *, operator: bool = False) -> str:
         grant = Grant(role, operator)

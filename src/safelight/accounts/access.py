@@ -16,6 +16,7 @@ from typing import Literal
 from safelight.errors import Forbidden, NotFound, Unauthenticated
 
 COMMAND_LINE = "command line"  # acts for whoever has access to the database itself
+_NAMELESS = frozenset({COMMAND_LINE, "token"})  # what a token is named where nobody names it
 _USERNAME = re.compile(r"[a-z0-9._-]{1,64}")
 
 
@@ -105,6 +106,34 @@ class Token:
     maker_token: str | None = None
     maker_grant: Grant | None = None  # what the maker holds now; read with the digest only
 
+    @property
+    def actor_name(self) -> str:
+        """What history calls it: those that nobody named are told apart by their ids."""
+        return self.id if self.name in _NAMELESS else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Maker:
+    """Who answers for what somebody made: a user, a token, a token of a user's, or nobody, which is
+    the command line. What they made grants nothing once they could not make it any more."""
+
+    name: str = COMMAND_LINE
+    user: str | None = None
+    token: str | None = None
+    until: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """A role that waits in an organization for whoever comes with the link under this username."""
+
+    organization: str
+    username: str
+    role: Role
+    made_by: str
+    created_at: int
+    expires_at: int
+
 
 def as_actor(caller: Caller | None) -> dict[str, str]:
     """Likewise, where nobody in particular is the command line."""
@@ -148,6 +177,11 @@ def token_grant(asked: Grant, *, has_maker: bool, maker: Grant | None) -> Grant 
     if not has_maker:
         return asked
     return None if maker is None else asked.cut_to(maker)
+
+
+def earlier(one: int | None, other: int | None) -> int | None:
+    """Of two ends; None is no end."""
+    return min((moment for moment in (one, other) if moment is not None), default=None)
 
 
 def is_username(text: str) -> bool:

@@ -8,9 +8,8 @@ processes that start together one does it and the others find it done.
 import structlog
 
 from safelight.accounts import repo
-from safelight.accounts.access import Grant, Role, Token, User, digest
-from safelight.accounts.sign_in import repo as sign_in_repo
-from safelight.accounts.sign_in.flow import make_link
+from safelight.accounts.access import Grant, Role, Token, digest
+from safelight.accounts.sign_in.links import make_link
 from safelight.infra.activity import Unit, Units
 from safelight.infra.db import Database
 from safelight.infra.injected import Ids
@@ -21,8 +20,8 @@ OPERATOR = "operator"
 
 
 async def first_start(units: Units, settings: Settings, ids: Ids) -> str | None:
-    """Returns the path of a sign-in link when one was made: at the first start, and at any later
-    one where the operator has neither a password nor a link that still works."""
+    """Returns the path of a sign-in link, at every start until the operator has a password: nobody
+    needs to have kept the one before."""
     given = settings.bootstrap_token
     bootstrap = given.get_secret_value() if given else None
     async with units.open("") as unit:
@@ -35,7 +34,7 @@ async def first_start(units: Units, settings: Settings, ids: Ids) -> str | None:
                 "Make a token with `safelight tokens create`, or unset the variable."
             )
         operator = await repo.user_named(unit.connection, OPERATOR)
-        if operator is None or not await _locked_out(unit, operator):
+        if operator is None or operator.revoked_at or operator.password_hash:
             return None
         return await make_link(unit.connection, ids, operator.id, unit.now)
 
@@ -65,9 +64,3 @@ async def _found(unit: Unit, ids: Ids, bootstrap: str | None) -> None:
         revoked_at=None,
     )
     await repo.add_token(connection, token, digest(bootstrap))
-
-
-async def _locked_out(unit: Unit, operator: User) -> bool:
-    if operator.revoked_at is not None or operator.password_hash is not None:
-        return False
-    return not await sign_in_repo.has_live_link(unit.connection, operator.id, unit.now)

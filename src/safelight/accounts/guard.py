@@ -38,15 +38,19 @@ from safelight.accounts.access import (
     token_grant,
 )
 from safelight.accounts.origin import SAFE_METHODS, from_foreign_page, from_own_page, own_origins
+from safelight.accounts.sign_in import repo as sign_in_repo
+from safelight.accounts.sign_in.attempts import of_address
 from safelight.errors import Forbidden, InvalidRequest, Unauthenticated
 from safelight.http.frame import Registry
 from safelight.infra.db import Database
 from safelight.infra.injected import TOKEN_PREFIX, Clock
+from safelight.infra.turns import whose
 from safelight.settings import Settings
 
 COOKIE = "safelight_session"
 ORGANIZATION_PARAMETER = "organizationId"
-SESSION_MS = 30 * 24 * 3600 * 1000
+SESSION_MS = 30 * 24 * 3600 * 1000  # unused
+LONGEST_SESSION_MS = 90 * 24 * 3600 * 1000  # used or not
 _SEEN_EVERY_MS = 3600 * 1000
 _LONGEST_SECRET = 512
 
@@ -90,18 +94,20 @@ class Credentials:
         if grant is None:
             return None
         roles = {token.organization: grant.role}
-        return Caller("token", token.id, token.name, roles, grant.operator, token.organization)
+        return Caller(
+            "token", token.id, token.actor_name, roles, grant.operator, token.organization
+        )
 
     async def of_session(self, cookie: str) -> Caller | None:
         if len(cookie) > _LONGEST_SECRET:
             return None
         now, key = self.clock.now_ms(), self.session_digest(cookie)
-        found = await repo.session_user(self.db, key, now)
+        found = await repo.session_user(self.db, key, now, now - LONGEST_SESSION_MS)
         if found is None:
             return None
         user, seen_at = found
         if now - seen_at >= _SEEN_EVERY_MS:
-            await repo.touch_session(self.db, key, now, now + SESSION_MS)
+            await sign_in_repo.touch_session(self.db, key, now, now + SESSION_MS)
         return Caller("user", user.id, user.username, user.roles, user.operator)
 
 
@@ -120,6 +126,7 @@ class Allow(Guard):
             caller, connection.query_params.get(ORGANIZATION_PARAMETER)
         )
         authorize(caller, organization, self.role)
+        whose.set(organization)
         return Access(caller, organization)
 
 
@@ -156,8 +163,8 @@ class MetricsReader(Guard):
 
 
 class OpenToEveryone(Guard):
-    async def __call__(self) -> None:
-        return None
+    async def __call__(self, connection: HTTPConnection) -> None:
+        whose.set(_from_where(connection))
 
 
 def allow(role: Role) -> Any:
@@ -215,6 +222,7 @@ async def identify(connection: HTTPConnection) -> Caller | None:
     header = connection.headers.get("authorization")
     cookie = connection.cookies.get(COOKIE)
     credentials = _registry(connection).get(Credentials)
+    whose.set(_from_where(connection))
     if header is not None:
         scheme, _, secret = header.partition(" ")
         caller = await credentials.of_token(secret.strip()) if scheme.lower() == "bearer" else None
@@ -262,10 +270,17 @@ def _guard_of(route: RouteContext) -> Guard | None:
 
 
 def _remember(connection: HTTPConnection, caller: Caller | None) -> None:
-    """For the log line, and for pages that show who is signed in."""
+    """For the log line, for pages that show who is signed in, and for whose turn it is."""
     state = connection.scope.setdefault("state", {})
     state["caller"] = caller
     state["caller_name"] = caller.name if caller else None
+    if caller:
+        whose.set(caller.home or caller.id)
+
+
+def _from_where(connection: HTTPConnection) -> str:
+    """Whose turn it is while nobody knows who it is."""
+    return of_address(connection.client.host if connection.client else None)
 
 
 def _ours(connection: HTTPConnection) -> frozenset[str]:

@@ -1,5 +1,6 @@
-"""Argon2 in threads of its own: never on the event loop, and never more than two at once, since
-each hash takes 64 MiB.
+"""Argon2 in a thread of its own: never on the event loop nor in its way, and one at a time, since
+each hash takes 64 MiB and four cores. Who may come to one, and when, is the crowd's business
+(crowd.py).
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from safelight.errors import InvalidRequest
+from safelight.infra.priority import step_back
 
 LEAST_CHARACTERS = 10
 MOST_CHARACTERS = 256
@@ -22,7 +24,9 @@ T = TypeVar("T")
 class Passwords:
     def __init__(self, hasher: PasswordHasher | None = None) -> None:
         self._hasher = hasher or PasswordHasher()
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="argon2")
+        self._threads = ThreadPoolExecutor(
+            max_workers=1, thread_name_prefix="argon2", initializer=step_back
+        )
         self._nobodys: str | None = None
 
     async def hash(self, password: str) -> str:

@@ -1,5 +1,5 @@
-"""The only SQL of accounts, but for links and failed attempts (sign_in/repo.py). Functions take a
-connection inside a transaction, or the database."""
+"""The SQL of organizations, members and tokens; that of invitations and of signing in stands in
+their own folders. Functions take a connection inside a transaction, or the database."""
 
 from typing import Any
 
@@ -93,6 +93,23 @@ async def user_named(db: Executor, username: str) -> User | None:
     return _user_or_none(await db.fetchrow(_USER + "WHERE u.username = $1", username))
 
 
+@read
+async def session_user(
+    db: Executor, digest: bytes, now: int, since: int
+) -> tuple[User, int] | None:
+    """Whose session this is, and when it was last seen; none from `since` or before."""
+    row = await db.fetchrow(
+        _USER.replace("SELECT u.*", "SELECT u.*, s.seen_at")
+        + "JOIN sessions s ON s.user_id = u.id "
+        "WHERE s.digest = $1 AND s.expires_at > $2 AND s.created_at > $3 "
+        "AND u.revoked_at IS NULL",
+        digest,
+        now,
+        since,
+    )
+    return None if row is None else (_user(row), row["seen_at"])
+
+
 @write
 async def add_user(
     db: Executor, user_id: str, username: str, now: int, *, operator: bool = False
@@ -129,7 +146,7 @@ async def revoke_user(connection: Connection, user_id: str, now: int) -> None:
         user_id,
         now,
     )
-    for table in ("sessions", "sign_in_links", "memberships"):
+    for table in ("sessions", "sign_in_links", "sign_in_devices", "memberships"):
         await connection.execute(f"DELETE FROM {table} WHERE user_id = $1", user_id)
     await connection.execute(
         "UPDATE tokens SET revoked_at = $2 WHERE maker_user = $1 AND revoked_at IS NULL",
@@ -302,54 +319,6 @@ async def revoke_all_tokens(db: Executor, organization: str, now: int) -> None:
         organization,
         now,
     )
-
-
-# Sessions
-
-
-@read
-async def session_user(db: Executor, digest: bytes, now: int) -> tuple[User, int] | None:
-    """Whose session this is, and when it was last seen."""
-    row = await db.fetchrow(
-        _USER.replace("SELECT u.*", "SELECT u.*, s.seen_at")
-        + "JOIN sessions s ON s.user_id = u.id "
-        "WHERE s.digest = $1 AND s.expires_at > $2 AND u.revoked_at IS NULL",
-        digest,
-        now,
-    )
-    return None if row is None else (_user(row), row["seen_at"])
-
-
-@write
-async def touch_session(db: Executor, digest: bytes, now: int, expires_at: int) -> None:
-    await db.execute(
-        "UPDATE sessions SET seen_at = $2, expires_at = $3 WHERE digest = $1 AND seen_at < $2",
-        digest,
-        now,
-        expires_at,
-    )
-
-
-@write
-async def add_session(db: Executor, digest: bytes, user_id: str, now: int, expires_at: int) -> None:
-    await db.execute(
-        "INSERT INTO sessions (digest, user_id, created_at, seen_at, expires_at) "
-        "VALUES ($1, $2, $3, $3, $4)",
-        digest,
-        user_id,
-        now,
-        expires_at,
-    )
-
-
-@write
-async def end_session(db: Executor, digest: bytes) -> None:
-    await db.execute("DELETE FROM sessions WHERE digest = $1", digest)
-
-
-@write
-async def end_sessions_of(db: Executor, user_id: str) -> None:
-    await db.execute("DELETE FROM sessions WHERE user_id = $1", user_id)
 
 
 # The instance

@@ -1,4 +1,4 @@
-"""The API of accounts: who am I, an organization's members, its tokens."""
+"""The API of accounts: who am I, an organization's members, invitations and tokens."""
 
 from typing import Annotated, Any
 
@@ -7,19 +7,31 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from safelight.accounts import repo
-from safelight.accounts.access import Grant, Role
-from safelight.accounts.guard import AsAdmin, AsAnyone
+from safelight.accounts.access import Grant, Member, Role
+from safelight.accounts.answers import (
+    CallerAnswer,
+    InvitationAnswer,
+    InvitedAnswer,
+    MemberAnswer,
+    NewTokenAnswer,
+    TokenAnswer,
+)
+from safelight.accounts.guard import AsAdmin, AsAnyone, AsUser
+from safelight.accounts.invitations import repo as invitations_repo
+from safelight.accounts.invitations.invitations import Invitations
 from safelight.accounts.members import Members
-from safelight.accounts.show import show_caller, show_member, show_token
+from safelight.accounts.show import show_caller, show_invitation, show_member, show_token
 from safelight.accounts.tokens import MOST_NAME_CHARACTERS, Tokens
+from safelight.http.described import Described, PageOf
 from safelight.http.frame import ClockDep, DatabaseDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
 
-router = APIRouter(tags=["accounts"])
+router = APIRouter(tags=["accounts"], route_class=Described)
 
 _LONGEST_LIFE_SECONDS = 100 * 366 * 24 * 3600
 
 MembersDep = Annotated[Members, provided(Members)]
+InvitationsDep = Annotated[Invitations, provided(Invitations)]
 TokensDep = Annotated[Tokens, provided(Tokens)]
 
 
@@ -38,12 +50,16 @@ class TokenBody(_Camel):
     expires_in_seconds: Annotated[int | None, Field(ge=1, le=_LONGEST_LIFE_SECONDS)] = None
 
 
-@router.get("/api/me", summary="Who is calling")
+@router.get("/api/me", summary="Who is calling", response_model=CallerAnswer)
 async def me(caller: AsAnyone) -> dict[str, Any]:
     return show_caller(caller)
 
 
-@router.get("/api/organizations/{org}/members", summary="An organization's members")
+@router.get(
+    "/api/organizations/{org}/members",
+    summary="An organization's members",
+    response_model=PageOf[MemberAnswer],
+)
 async def list_members(
     access: AsAdmin, db: DatabaseDep, cursors: CursorsDep, wanted: PageRequest
 ) -> dict[str, Any]:
@@ -57,14 +73,20 @@ async def list_members(
 @router.put(
     "/api/organizations/{org}/members/{username}",
     summary="Add a member or change their role",
-    description="A username nobody has becomes a new user; the answer then has `signInLink`, the "
-    "path of a link that works once within a day.",
+    description="A member gets the role at once. Anybody else is invited, and the answer has "
+    "`signInLink`, the path of a link that works once within a day, for you to give them. It makes "
+    "their account if they have none; if they have one, they sign in and accept. It is the same "
+    "answer in both cases. Asked again, the earlier link ends.",
+    response_model=MemberAnswer | InvitedAnswer,
 )
 async def put_member(
     username: str, body: MemberBody, access: AsAdmin, members: MembersDep
 ) -> dict[str, Any]:
-    member, link = await members.put(access.organization, username, body.role, actor=access.caller)
-    return show_member(member) | ({"signInLink": link} if link else {})
+    put = await members.put(access.organization, username, body.role, actor=access.caller)
+    if isinstance(put, Member):
+        return show_member(put)
+    invitation, link = put
+    return show_invitation(invitation) | {"signInLink": link}
 
 
 @router.delete(
@@ -75,7 +97,51 @@ async def remove_member(username: str, access: AsAdmin, members: MembersDep) -> 
     return Response(status_code=204)
 
 
-@router.get("/api/organizations/{org}/tokens", summary="An organization's tokens, newest first")
+@router.get(
+    "/api/organizations/{org}/invitations",
+    summary="An organization's invitations that still stand",
+    response_model=PageOf[InvitationAnswer],
+)
+async def list_invitations(
+    access: AsAdmin, db: DatabaseDep, clock: ClockDep, cursors: CursorsDep, wanted: PageRequest
+) -> dict[str, Any]:
+    limit, cursor = wanted
+    purpose = f"invitations:{access.organization}"
+    after = (cursors.read(purpose, cursor) or [None])[0]
+    rows = await invitations_repo.of_organization(
+        db, access.organization, clock.now_ms(), after=after, limit=limit + 1
+    )
+    return page(rows, limit, show_invitation, lambda i: cursors.make(purpose, [i.username]))
+
+
+@router.delete(
+    "/api/organizations/{org}/invitations/{username}",
+    status_code=204,
+    summary="Withdraw an invitation",
+)
+async def withdraw_invitation(
+    username: str, access: AsAdmin, invitations: InvitationsDep
+) -> Response:
+    await invitations.withdraw(access.organization, username, actor=access.caller)
+    return Response(status_code=204)
+
+
+@router.get(
+    "/api/me/invitations",
+    summary="Who has invited you",
+    description="To accept one takes the link that you were given.",
+    response_model=PageOf[InvitationAnswer],
+)
+async def my_invitations(caller: AsUser, invitations: InvitationsDep) -> dict[str, Any]:
+    found = await invitations.to(caller.name)
+    return {"items": [show_invitation(invitation) for invitation in found], "nextCursor": None}
+
+
+@router.get(
+    "/api/organizations/{org}/tokens",
+    summary="An organization's tokens, newest first",
+    response_model=PageOf[TokenAnswer],
+)
 async def list_tokens(
     access: AsAdmin, db: DatabaseDep, cursors: CursorsDep, wanted: PageRequest
 ) -> dict[str, Any]:
@@ -92,6 +158,7 @@ async def list_tokens(
     status_code=201,
     summary="Make a token",
     description="The answer holds the token itself, this once.",
+    response_model=NewTokenAnswer,
 )
 async def make_token(
     body: TokenBody,

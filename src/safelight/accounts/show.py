@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from safelight.accounts.access import Caller, Member, Token
+from safelight.accounts.access import Caller, Invitation, Member, Token
 from safelight.infra.injected import iso
 
 
@@ -22,6 +22,17 @@ def show_member(member: Member) -> dict[str, Any]:
         "username": member.username,
         "role": member.role,
         "createdAt": iso(member.created_at),
+    }
+
+
+def show_invitation(invitation: Invitation) -> dict[str, Any]:
+    return {
+        "organizationId": invitation.organization,
+        "username": invitation.username,
+        "role": invitation.role,
+        "madeBy": invitation.made_by,
+        "createdAt": iso(invitation.created_at),
+        "expiresAt": iso(invitation.expires_at),
     }
 
 

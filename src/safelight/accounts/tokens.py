@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from safelight.accounts import repo
 from safelight.accounts.access import (
-    COMMAND_LINE,
     Caller,
     Grant,
     Role,
@@ -17,11 +16,12 @@ from safelight.accounts.access import (
     as_actor,
     authorize_grant,
     digest,
+    earlier,
 )
+from safelight.accounts.maker import maker_of
 from safelight.accounts.members import hold_organization
-from safelight.errors import Forbidden, InvalidRequest, NotFound
+from safelight.errors import InvalidRequest, NotFound
 from safelight.infra.activity import Units
-from safelight.infra.db import Connection
 from safelight.infra.history import Line
 from safelight.infra.injected import TOKEN_PREFIX, Ids
 
@@ -53,18 +53,18 @@ class Tokens:
         token_id, secret = self.ids.short("tok"), TOKEN_PREFIX + self.ids.secret()
         async with self.units.open(organization) as unit:
             await hold_organization(unit)
-            user_id, parent = await _behind(unit.connection, maker)
+            behind = await maker_of(unit.connection, maker)
             token = Token(
                 id=token_id,
                 organization=organization,
                 name=name,
                 grant=asked,
-                created_by=maker.name if maker else COMMAND_LINE,
+                created_by=behind.name,
                 created_at=unit.now,
-                expires_at=_earlier(expires_at, parent.expires_at if parent else None),
+                expires_at=earlier(expires_at, behind.until),
                 revoked_at=None,
-                maker_user=user_id,
-                maker_token=parent.id if parent else None,
+                maker_user=behind.user,
+                maker_token=behind.token,
             )
             await repo.add_token(unit.connection, token, digest(secret))
             data = {"name": name, "role": asked.role, "actor": as_actor(maker)}
@@ -87,18 +87,6 @@ class Tokens:
             unit.tell(Line(f"token:{token_id}", "token_revoked", data))
 
 
-async def _behind(connection: Connection, maker: Caller | None) -> tuple[str | None, Token | None]:
-    """The user who answers for a new token, and the token that makes it."""
-    if maker is None:
-        return None, None
-    if maker.kind == "user":
-        return maker.id, None
-    parent = await repo.token(connection, maker.id)
-    if parent is None or parent.revoked_at is not None:
-        raise Forbidden("The token that asks for this was revoked.")
-    return parent.maker_user, parent
-
-
 def _check(asked: Grant, name: str, expires_at: int | None, now: int) -> None:
     if not 1 <= len(name) <= MOST_NAME_CHARACTERS or not name.isprintable():
         raise InvalidRequest(f"Name the token with 1 to {MOST_NAME_CHARACTERS} characters.")
@@ -106,7 +94,3 @@ def _check(asked: Grant, name: str, expires_at: int | None, now: int) -> None:
         raise InvalidRequest("An operator's token has the role admin.")
     if expires_at is not None and expires_at <= now:
         raise InvalidRequest("The token would have expired already.")
-
-
-def _earlier(one: int | None, other: int | None) -> int | None:
-    return min((moment for moment in (one, other) if moment is not None), default=None)

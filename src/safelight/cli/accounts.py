@@ -15,7 +15,7 @@ import typer
 
 from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role, Token, User
-from safelight.accounts.members import Members
+from safelight.accounts.members import Members, Welcomed
 from safelight.accounts.show import show_token
 from safelight.accounts.tokens import Tokens
 from safelight.cli.output import show_rows
@@ -24,8 +24,9 @@ from safelight.errors import ConfigurationError
 from safelight.infra import logs
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
+from safelight.infra.data_directory import DataDirectory
 from safelight.infra.db import Database
-from safelight.infra.injected import RandomIds, SystemClock, iso
+from safelight.infra.injected import RandomIds, SystemClock, day, iso
 from safelight.infra.postgres.server import attached
 from safelight.objects.keys import InvalidOrganizationId, check_organization_id
 from safelight.settings import Settings, load
@@ -58,8 +59,8 @@ class Desk:
     members: Members
 
     def address(self, path: str) -> str:
-        default = f"http://{self.settings.host}:{self.settings.port}"
-        return (self.settings.public_url or default) + path
+        """With the server's address in front, where it is known."""
+        return (self.settings.public_url or _running_server(self.settings) or "") + path
 
 
 @tokens.command("create")
@@ -116,21 +117,34 @@ def create_user(
     organization: InOrganization,
     role: WithRole,
     operator: OperatorFlag = False,
+    existing: Annotated[
+        bool, typer.Option("--existing", help="Operator although the account is there already.")
+    ] = False,
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a person in and print a sign-in link. Again for a person who is there: gives them this
-    role and a new link, for instance because the password is lost."""
+    """Let a person in and print a sign-in link. Again for a member: gives them this role and a new
+    link, for instance because the password is lost. An account that is no member yet is invited,
+    and becomes one when its owner accepts."""
 
-    async def act(desk: Desk) -> str:
-        path = await desk.members.welcome(username, organization, role, operator=operator)
-        return desk.address(path)
+    async def act(desk: Desk) -> tuple[Welcomed, str]:
+        welcomed = await desk.members.welcome(
+            username, organization, role, operator=operator, existing=existing
+        )
+        return welcomed, desk.address(welcomed.link)
 
-    link = _run(data_dir, act)
+    welcomed, link = _run(data_dir, act)
     if as_json:
-        print(json.dumps({"username": username, "signInLink": link}))
+        invited = welcomed.account is not None
+        print(json.dumps({"username": username, "signInLink": link, "invited": invited}))
         return
-    print(f"{username} is {role} in {organization}. This link works once, within a day:\n{link}")
+    if welcomed.account is None:
+        print(f"{username} is {role} in {organization}. This link works once, within a day:")
+    else:
+        print(_invited(welcomed.account, organization))
+    print(link)
+    if link.startswith("/"):
+        print("Put your server's address before it; with SAFELIGHT_PUBLIC_URL it stands there.")
 
 
 @users.command("list")
@@ -188,6 +202,17 @@ def parse_duration(text: str) -> int:
     return int(match[1]) * _UNITS[match[2]]
 
 
+def _invited(account: User, organization: str) -> str:
+    amount = len(account.roles)
+    where = {0: "no organization", 1: "one organization"}.get(amount, f"{amount} organizations")
+    return (
+        f"{account.username} has an account already, since {day(account.created_at)}, in {where}. "
+        f"It is invited to {organization}: whoever owns it has to sign in as {account.username} "
+        "and accept. If that is not the person you mean, choose another username. This link works "
+        "once, within a day:"
+    )
+
+
 def _show_user(user: User, *, as_json: bool) -> dict[str, Any]:
     roles = ", ".join(f"{name} ({role})" for name, role in user.roles.items())
     return {
@@ -198,6 +223,16 @@ def _show_user(user: User, *, as_json: bool) -> dict[str, Any]:
         "createdAt": iso(user.created_at),
         "revokedAt": None if user.revoked_at is None else iso(user.revoked_at),
     }
+
+
+def _running_server(settings: Settings) -> str | None:
+    """Where the server of this data directory is; of an external database there may be several."""
+    if settings.database_url is not None:
+        return None
+    try:
+        return DataDirectory(settings.data_dir.resolve()).server.read_text().strip()
+    except FileNotFoundError:
+        return None
 
 
 def _run(data_dir: Path | None, act: Callable[[Desk], Awaitable[T]]) -> T:

@@ -16,9 +16,12 @@ from safelight.app import create_app
 from safelight.classification.classifiers import check as check_classifier
 from safelight.cli.leaving import Leaving
 from safelight.errors import ConfigurationError
+from safelight.http.door import behind_door, open_more_files
 from safelight.infra import failpoints, logs
 from safelight.infra.activity import Units
+from safelight.infra.data_directory import DataDirectory, write_private
 from safelight.infra.injected import Ids
+from safelight.infra.metrics import Metrics
 from safelight.infra.postgres.server import EmbeddedPostgres
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
@@ -46,6 +49,7 @@ def prepare(settings: Settings) -> None:
     check_classifier(settings)
     logs.configure(settings.log_format, settings.log_level)
     failpoints.arm_all(settings.failpoints)
+    open_more_files()
 
 
 @contextlib.contextmanager
@@ -72,25 +76,22 @@ async def _serve(
 ) -> None:
     watching = asyncio.create_task(postgres.watch()) if postgres else None
     try:
-        here = _address(settings, listener)
+        here = _address(listener)
+        address = settings.public_url or here
+        if postgres:  # else the directory may be several servers'
+            write_private(DataDirectory(settings.data_dir.resolve()).server, address)
         async with open_services(
-            settings, url, worker=worker, address=lambda: here, between=leaving.check_opening
+            settings,
+            url,
+            worker=worker,
+            address=lambda: address,
+            here=lambda: here,
+            between=leaving.check_opening,
         ) as registry:
             link = await first_start(registry.get(Units), settings, registry.get(Ids))
-            config = uvicorn.Config(
-                create_app(registry),
-                http="httptools",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                ws_ping_interval=20,
-                ws_per_message_deflate=False,  # messages are short; a thousand sockets are not
-                timeout_graceful_shutdown=int(settings.shutdown_seconds) or 1,
-                proxy_headers=bool(settings.trusted_proxies),
-                forwarded_allow_ips=list(settings.trusted_proxies),
-            )
-            server = _Server(config, here, link)
+            app = create_app(registry, eager=True)
+            config = behind_door(app, settings, registry.get(Metrics))
+            server = _Server(config, address, link)
             with leaving.told_to(lambda number: server.handle_exit(number, None)):
                 await server.serve(sockets=[listener])
     finally:
@@ -126,9 +127,11 @@ class _Server(uvicorn.Server):
             await asyncio.wait(cancelled, timeout=_LAST_WORDS_SECONDS)
 
 
-def _address(settings: Settings, listener: socket.socket) -> str:
+def _address(listener: socket.socket) -> str:
+    """Where this machine can call us; listening everywhere includes its own."""
     host, port = listener.getsockname()[:2]
-    return settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound here
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 @contextlib.contextmanager

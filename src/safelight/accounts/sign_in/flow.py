@@ -1,40 +1,43 @@
 """Coming in and going out. Each way in makes a session of its own and ends the one the browser
 brought along, so that a cookie planted before sign-in is worth nothing after it.
-
-Ten failed attempts in a quarter of an hour are too many, per user and per address. An attempt
-counts as failed from the moment it begins until it succeeds. A success takes back that attempt and
-forgets the user's failures, but never the address's other ones: whoever owns one account could
-otherwise wipe the count and go on guessing at all the others.
-Known gap: anyone can lock a username out for a quarter of an hour. Those already signed in stay so,
-and a sign-in link opens the door meanwhile.
 """
 
-import ipaddress
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from safelight.accounts import repo as accounts_repo
-from safelight.accounts.access import User, digest, is_username
+from safelight.accounts.access import Invitation, User, digest, is_username
+from safelight.accounts.crowd import Crowd
 from safelight.accounts.guard import SESSION_MS, Credentials
+from safelight.accounts.invitations.invitations import Invitations
+from safelight.accounts.members import end_unused_users
 from safelight.accounts.passwords import Passwords, check_new_password
-from safelight.accounts.repo import Executor
 from safelight.accounts.sign_in import repo
-from safelight.errors import RateLimited, Unauthenticated
+from safelight.accounts.sign_in.attempts import (
+    WINDOW_MS,
+    Attempts,
+    of_address,
+    of_change,
+    of_device,
+    of_stranger,
+)
+from safelight.accounts.sign_in.links import LINK_MS, DeadLink
+from safelight.errors import Unauthenticated
 from safelight.infra.activity import Unit, Units
 from safelight.infra.injected import Ids
 
-LINK_MS = 24 * 3600 * 1000
-WINDOW_MS = 15 * 60 * 1000
-MOST_FAILURES = 10
+DEVICE_MS = 400 * 24 * 3600 * 1000  # no browser keeps a cookie for longer
 
 
 class WrongPassword(Unauthenticated):
     """The username or the password is wrong."""
 
 
-class DeadLink(Unauthenticated):
-    """This sign-in link was used already or is older than a day. Sign in with your password, or
-    ask for a new link."""
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What the browser is given: the cookie of its session, and the one it is known by later."""
+
+    cookie: str
+    device: str
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,37 @@ class SignIn:
     ids: Ids
     credentials: Credentials
     passwords: Passwords
+    attempts: Attempts
+    invitations: Invitations
+    crowd: Crowd = field(default_factory=Crowd)
 
     async def with_password(
-        self, username: str, password: str, *, address: str | None, cookie: str | None
-    ) -> str:
-        """Returns the cookie of the new session."""
-        attempt = await self._begin_attempt(username, address)
+        self,
+        username: str,
+        password: str,
+        *,
+        address: str | None,
+        cookie: str | None,
+        device: str | None = None,
+    ) -> Opened:
+        known = await self._is_known(username, device)
+        if known:
+            comer, subjects = f"user:{username}", of_device(username, digest(device or ""))
+        else:
+            comer, subjects = of_address(address), of_stranger(username, address)
+        self.attempts.check(subjects)
+        async with self.crowd.turn(comer, known=known):
+            return await self._guess(username, password, subjects, cookie, device)
+
+    async def _guess(
+        self,
+        username: str,
+        password: str,
+        subjects: list[str],
+        cookie: str | None,
+        device: str | None,
+    ) -> Opened:
+        attempt = await self.attempts.begin(subjects)
         user = None
         if is_username(username):
             user = await accounts_repo.user_named(self.units.db, username)
@@ -56,71 +84,101 @@ class SignIn:
         if not await self.passwords.verify(stored, password) or user is None:
             raise WrongPassword
         async with self.units.open("") as unit:
-            opened = await self._open_session(unit, user.id, cookie, password_hash=stored)
-            await repo.clear_failures(unit.connection, attempt, f"user:{username}")
+            opened = await self._open(unit, user.id, cookie, device, password_hash=stored)
+            await self.attempts.succeed(unit.connection, attempt)
+        self.attempts.forget(attempt)
         return opened
 
-    async def with_code(self, code: str, *, cookie: str | None) -> str:
-        """The printed link; used up in the transaction that makes the session, or not at all."""
+    async def behind(self, code: str) -> str | Invitation | None:
+        """What a link is for: the user it signs in, or an invitation. Looking uses nothing up."""
+        now = self.units.clock.now_ms()
+        username = await repo.user_of_link(self.units.db, digest(code), now)
+        return username or await self.invitations.behind(code)
+
+    async def with_code(
+        self, code: str, *, cookie: str | None, device: str | None = None
+    ) -> Opened:
+        """A link, used up in the transaction that makes the session, or not at all. That of an
+        invitation makes its user, or accepts it for whoever is signed in as that user."""
+        if invitation := await self.invitations.behind(code):
+            caller = await self.credentials.of_session(cookie) if cookie else None
+            async with self.units.open(invitation.organization) as unit:
+                user = await self.invitations.accept(unit, code, caller)
+                return await self._open(unit, user.id, cookie, device)
         async with self.units.open("") as unit:
+            await repo.keep_user(unit.connection, digest(code))
             user_id = await repo.use_link(unit.connection, digest(code), unit.now)
             if user_id is None:
                 raise DeadLink
-            return await self._open_session(unit, user_id, cookie)
+            return await self._open(unit, user_id, cookie, device, by_link=True)
 
     async def out(self, cookie: str) -> None:
-        await accounts_repo.end_session(self.units.db, self.credentials.session_digest(cookie))
+        await repo.end_session(self.units.db, self.credentials.session_digest(cookie))
+
+    async def must_confirm(self, user: User, cookie: str | None) -> bool:
+        """Whether a new password takes the present one: there is one, and its owner did not come by
+        a link today, perhaps because it was lost."""
+        if user.password_hash is None:
+            return False
+        key = self.credentials.session_digest(cookie or "")
+        today = self.units.clock.now_ms() - LINK_MS
+        return not await repo.came_by_link(self.units.db, key, user.id, today)
 
     async def change_password(
-        self, user_id: str, *, current: str | None, new: str, address: str | None
-    ) -> str:
-        """Asks for the present password if there is one. Ends every session of the user and
-        returns the cookie of a new one."""
+        self,
+        user_id: str,
+        *,
+        current: str | None,
+        new: str,
+        cookie: str | None = None,
+        device: str | None = None,
+    ) -> Opened:
+        """Ends every session and link of the user, forgets where they signed in, and opens a
+        session here."""
+        async with self.crowd.turn(user_id, known=True):
+            return await self._change_password(user_id, current, new, cookie, device)
+
+    async def _change_password(
+        self, user_id: str, current: str | None, new: str, cookie: str | None, device: str | None
+    ) -> Opened:
         user = await accounts_repo.user(self.units.db, user_id)
         if user is None:
             raise Unauthenticated
         check_new_password(new, user.username)
-        attempt = await self._confirm(user, current, address)
+        if await self.must_confirm(user, cookie):
+            await self._confirm(user, current)
         password_hash = await self.passwords.hash(new)
         async with self.units.open("") as unit:
-            if attempt is not None:
-                await repo.clear_failures(unit.connection, attempt, f"user:{user.username}")
             await accounts_repo.set_password(unit.connection, user.id, password_hash)
-            await accounts_repo.end_sessions_of(unit.connection, user.id)
-            return await self._open_session(unit, user.id, None)
+            await repo.end_sessions_of(unit.connection, user.id)
+            await repo.end_links_of(unit.connection, user.id)
+            await repo.forget_devices_of(unit.connection, user.id)
+            return await self._open(unit, user.id, None, device)
 
-    async def _confirm(self, user: User, current: str | None, address: str | None) -> str | None:
-        if user.password_hash is None:
-            return None
-        attempt = await self._begin_attempt(user.username, address)
+    async def _confirm(self, user: User, current: str | None) -> None:
+        attempt = await self.attempts.begin(of_change(user.username))
         if not await self.passwords.verify(user.password_hash, current or ""):
             raise WrongPassword("The present password is wrong.")
-        return attempt
+        await self.attempts.succeed(self.units.db, attempt)
+        self.attempts.forget(attempt)
 
-    async def _begin_attempt(self, username: str, address: str | None) -> str:
-        """Counts the attempt as failed until it succeeds, or refuses it."""
-        attempt, counted = self.ids.uuid4(), subjects(username, address)
-        async with self.units.open("") as unit:
-            now, since = unit.now, unit.now - WINDOW_MS
-            await repo.lock_attempts(unit.connection, counted)
-            failures = await repo.failures_since(unit.connection, counted, since)
-            waits = [wait_seconds(times, now) for times in failures.values()]
-            if wait := max((w for w in waits if w is not None), default=None):
-                raise RateLimited(
-                    "Too many failed sign-ins. Wait a quarter of an hour, or use a sign-in link.",
-                    retry_after=wait,
-                )
-            await repo.add_failure(unit.connection, attempt, counted, now)
-        return attempt
+    async def _is_known(self, username: str, device: str | None) -> bool:
+        """Whether it is a browser that has signed this user in before."""
+        if not device or not is_username(username):
+            return False
+        return await repo.knows_device(self.units.db, digest(device), username)
 
-    async def _open_session(
+    async def _open(
         self,
         unit: Unit,
         user_id: str,
         old_cookie: str | None,
+        old_device: str | None,
+        *,
         password_hash: str | None = None,
-    ) -> str:
-        now, cookie = unit.now, self.ids.secret()
+        by_link: bool = False,
+    ) -> Opened:
+        now, opened = unit.now, Opened(self.ids.secret(), self.ids.secret())
         user = await accounts_repo.lock_user(unit.connection, user_id)
         # Revoked, or given another password, while we were checking the old one.
         if (
@@ -130,44 +188,21 @@ class SignIn:
         ):
             raise WrongPassword
         if old_cookie:
-            await accounts_repo.end_session(
-                unit.connection, self.credentials.session_digest(old_cookie)
-            )
-        await repo.purge_expired(unit.connection, now, now - WINDOW_MS)
-        key = self.credentials.session_digest(cookie)
-        await accounts_repo.add_session(unit.connection, key, user_id, now, now + SESSION_MS)
-        return cookie
+            await repo.end_session(unit.connection, self.credentials.session_digest(old_cookie))
+        await self._sweep(unit)
+        key = self.credentials.session_digest(opened.cookie)
+        end = now + SESSION_MS
+        await repo.add_session(unit.connection, key, user_id, now, end, by_link=by_link)
+        old = digest(old_device) if old_device else None
+        await repo.renew_device(unit.connection, old, digest(opened.device), user_id, now)
+        return opened
 
-
-async def make_link(db: Executor, ids: Ids, user_id: str, now: int) -> str:
-    """The path of a link that signs this user in, once, within a day."""
-    code = ids.secret()
-    await repo.add_link(db, digest(code), user_id, now, now + LINK_MS)
-    return f"/login?code={code}"
-
-
-def subjects(username: str, address: str | None) -> list[str]:
-    """What an attempt counts against, sorted: locks are taken in this order."""
-    counted = [f"address:{_neighbourhood(address)}"] if address else []
-    if is_username(username):
-        counted.append(f"user:{username}")
-    return sorted(counted)
-
-
-def wait_seconds(failures: Sequence[int], now_ms: int) -> int | None:
-    """How long one subject has to wait, given the times of its recent failures."""
-    if len(failures) < MOST_FAILURES:
-        return None
-    tenth_last = sorted(failures)[-MOST_FAILURES]
-    return max(1, -(-(tenth_last + WINDOW_MS - now_ms) // 1000))
-
-
-def _neighbourhood(address: str) -> str:
-    """One IPv6 customer has a /64 to choose addresses from, so a /64 counts as one."""
-    try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return "unknown"
-    if isinstance(parsed, ipaddress.IPv6Address):
-        return str(parsed.ipv4_mapped or ipaddress.IPv6Network((int(parsed) >> 64 << 64, 64)))
-    return str(parsed)
+    async def _sweep(self, unit: Unit) -> None:
+        """What has had its time goes whenever somebody comes in."""
+        await end_unused_users(unit)
+        await repo.purge_expired(
+            unit.connection,
+            unit.now,
+            failures_before=unit.now - WINDOW_MS,
+            devices_before=unit.now - DEVICE_MS,
+        )

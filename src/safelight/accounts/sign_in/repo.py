@@ -1,7 +1,63 @@
-"""The SQL of sign-in links and failed attempts."""
+"""The SQL of sessions, links, devices and failed attempts."""
+
+from collections.abc import Mapping, Sequence
 
 from safelight.accounts.repo import Executor
 from safelight.infra.db import Connection, read, write
+
+# Sessions
+
+
+@write
+async def touch_session(db: Executor, digest: bytes, now: int, expires_at: int) -> None:
+    await db.execute(
+        "UPDATE sessions SET seen_at = $2, expires_at = $3 WHERE digest = $1 AND seen_at < $2",
+        digest,
+        now,
+        expires_at,
+    )
+
+
+@write
+async def add_session(
+    db: Executor, digest: bytes, user_id: str, now: int, expires_at: int, *, by_link: bool = False
+) -> None:
+    await db.execute(
+        "INSERT INTO sessions (digest, user_id, created_at, seen_at, expires_at, by_link) "
+        "VALUES ($1, $2, $3, $3, $4, $5)",
+        digest,
+        user_id,
+        now,
+        expires_at,
+        by_link,
+    )
+
+
+@read
+async def came_by_link(db: Executor, digest: bytes, user_id: str, since: int) -> bool:
+    """Whether this is a session of the user's that a link opened after `since`."""
+    return bool(
+        await db.fetchval(
+            "SELECT EXISTS (SELECT FROM sessions "
+            "WHERE digest = $1 AND user_id = $2 AND by_link AND created_at > $3)",
+            digest,
+            user_id,
+            since,
+        )
+    )
+
+
+@write
+async def end_session(db: Executor, digest: bytes) -> None:
+    await db.execute("DELETE FROM sessions WHERE digest = $1", digest)
+
+
+@write
+async def end_sessions_of(db: Executor, user_id: str) -> None:
+    await db.execute("DELETE FROM sessions WHERE user_id = $1", user_id)
+
+
+# Links
 
 
 @write
@@ -17,15 +73,15 @@ async def add_link(db: Executor, digest: bytes, user_id: str, now: int, expires_
 
 
 @read
-async def has_live_link(db: Executor, user_id: str, now: int) -> bool:
-    return bool(
-        await db.fetchval(
-            "SELECT EXISTS (SELECT FROM sign_in_links "
-            "WHERE user_id = $1 AND used_at IS NULL AND expires_at > $2)",
-            user_id,
-            now,
-        )
+async def user_of_link(db: Executor, digest: bytes, now: int) -> str | None:
+    """Whom it would sign in, by name."""
+    username: str | None = await db.fetchval(
+        "SELECT u.username FROM sign_in_links l JOIN users u ON u.id = l.user_id "
+        "WHERE l.digest = $1 AND l.used_at IS NULL AND l.expires_at > $2 AND u.revoked_at IS NULL",
+        digest,
+        now,
     )
+    return username
 
 
 @write
@@ -41,35 +97,141 @@ async def use_link(db: Executor, digest: bytes, now: int) -> str | None:
     return user_id
 
 
-@read
-async def lock_attempts(connection: Connection, subjects: list[str]) -> None:
-    for subject in subjects:
-        await connection.execute("SELECT sign_in_lock($1)", subject)
+@write
+async def end_links_of(db: Executor, user_id: str) -> None:
+    await db.execute("DELETE FROM sign_in_links WHERE user_id = $1", user_id)
+
+
+# Users who have not come yet
+
+
+@write
+async def expect_user(db: Executor, user_id: str, until: int, *, new: bool) -> None:
+    """They go at that time unless they have come. One who came before stays."""
+    await db.execute(
+        "UPDATE users SET ends_at = $2 WHERE id = $1 AND ($3 OR ends_at IS NOT NULL)",
+        user_id,
+        until,
+        new,
+    )
+
+
+@write
+async def keep_user(db: Executor, link: bytes) -> None:
+    """Whoever comes with this link stays. It is used afterwards: users are locked before links."""
+    await db.execute(
+        "UPDATE users SET ends_at = NULL "
+        "WHERE id = (SELECT user_id FROM sign_in_links WHERE digest = $1)",
+        link,
+    )
+
+
+@write
+async def end_unused_users(db: Executor, now: int) -> list[tuple[str, str]]:
+    """Who went, and from which organizations. A server of the version before notes nobody's coming,
+    so whoever has a password, a session or a token stays too."""
+    rows = await db.fetch(
+        """
+        WITH gone AS (
+            SELECT u.id, u.username FROM users u
+            WHERE u.ends_at <= $1 AND u.password_hash IS NULL
+              AND NOT EXISTS (SELECT FROM sessions s WHERE s.user_id = u.id)
+              AND NOT EXISTS (SELECT FROM tokens t WHERE t.maker_user = u.id)
+            FOR UPDATE SKIP LOCKED
+        ), links AS (
+            DELETE FROM sign_in_links WHERE user_id IN (SELECT id FROM gone)
+        ), ended AS (
+            DELETE FROM users WHERE id IN (SELECT id FROM gone)
+        ), removed AS (
+            DELETE FROM memberships WHERE user_id IN (SELECT id FROM gone)
+            RETURNING organization, user_id
+        )
+        SELECT gone.username, removed.organization
+        FROM removed JOIN gone ON gone.id = removed.user_id
+        """,
+        now,
+    )
+    return [(row["username"], row["organization"]) for row in rows]
+
+
+# Devices
 
 
 @read
-async def failures_since(db: Executor, subjects: list[str], since: int) -> dict[str, list[int]]:
+async def knows_device(db: Executor, digest: bytes, username: str) -> bool:
+    """Whether this browser has signed this user in before."""
+    return bool(
+        await db.fetchval(
+            "SELECT EXISTS (SELECT FROM sign_in_devices d JOIN users u ON u.id = d.user_id "
+            "WHERE d.digest = $1 AND u.username = $2)",
+            digest,
+            username,
+        )
+    )
+
+
+@write
+async def renew_device(
+    connection: Connection, old: bytes | None, new: bytes, user_id: str, now: int
+) -> None:
+    """What the browser was known for it is known for under the new secret only: one that somebody
+    planted there is worth nothing afterwards."""
+    if old is not None:
+        await connection.execute(
+            "UPDATE sign_in_devices SET digest = $2 WHERE digest = $1", old, new
+        )
+    await connection.execute(
+        "INSERT INTO sign_in_devices (digest, user_id, seen_at) VALUES ($1, $2, $3) "
+        "ON CONFLICT (digest, user_id) DO UPDATE SET seen_at = excluded.seen_at",
+        new,
+        user_id,
+        now,
+    )
+
+
+@write
+async def forget_devices_of(db: Executor, user_id: str) -> None:
+    await db.execute("DELETE FROM sign_in_devices WHERE user_id = $1", user_id)
+
+
+# Failed attempts
+
+
+@read
+async def failures_since(db: Executor, subjects: Sequence[str], since: int) -> dict[str, list[int]]:
+    """Of each subject."""
     rows = await db.fetch(
         "SELECT subject, array_agg(at) AS times FROM sign_in_failures "
         "WHERE subject = ANY ($1) AND at > $2 GROUP BY subject",
         subjects,
         since,
     )
-    return {row["subject"]: row["times"] for row in rows}
+    times = {row["subject"]: row["times"] for row in rows}
+    return {subject: times.get(subject, []) for subject in subjects}
 
 
 @write
-async def add_failure(db: Executor, attempt: str, subjects: list[str], now: int) -> None:
-    await db.execute(
-        "INSERT INTO sign_in_failures (attempt, subject, at) SELECT $1, unnest($2::text[]), $3",
-        attempt,
-        subjects,
-        now,
+async def add_failure(
+    db: Executor, attempt: str, seen: Mapping[str, Sequence[int]], since: int, now: int
+) -> bool:
+    """Of each subject with the failures since then that somebody decided by. False: there are more
+    by now, or newer ones."""
+    counted = sorted(seen)
+    return bool(
+        await db.fetchval(
+            "SELECT sign_in_count($1, $2, $3, $4, $5, $6)",
+            attempt,
+            counted,
+            [len(seen[subject]) for subject in counted],
+            [max(seen[subject], default=since) for subject in counted],
+            since,
+            now,
+        )
     )
 
 
 @write
-async def clear_failures(db: Executor, attempt: str, subject: str) -> None:
+async def clear_failures(db: Executor, attempt: str, subject: str | None) -> None:
     """An attempt that succeeded, and all others of one subject."""
     await db.execute(
         "DELETE FROM sign_in_failures WHERE attempt = $1 OR subject = $2", attempt, subject
@@ -77,15 +239,19 @@ async def clear_failures(db: Executor, attempt: str, subject: str) -> None:
 
 
 @write
-async def purge_expired(db: Executor, now: int, failures_before: int) -> None:
+async def purge_expired(
+    db: Executor, now: int, *, failures_before: int, devices_before: int
+) -> None:
     """Drops what no longer means anything; rows another sign-in is dropping are left to it."""
     for table, key, column, before in (
         ("sessions", "digest", "expires_at", now),
         ("sign_in_links", "digest", "expires_at", now),
+        ("invitations", "digest", "expires_at", now),
+        ("sign_in_devices", "digest, user_id", "seen_at", devices_before),
         ("sign_in_failures", "attempt", "at", failures_before),
     ):
         await db.execute(
-            f"DELETE FROM {table} WHERE {key} IN (SELECT {key} FROM {table} "
+            f"DELETE FROM {table} WHERE ({key}) IN (SELECT {key} FROM {table} "
             f"WHERE {column} <= $1 FOR UPDATE SKIP LOCKED)",
             before,
         )
