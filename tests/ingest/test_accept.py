@@ -17,12 +17,13 @@ from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
-from safelight.ingest.accept import Ingest, OnConflict, UploadRequest
+from safelight.ingest.accept import Ingest, OnConflict, TooManyUnderWay, UploadRequest
 from safelight.ingest.contract import DatabaseError, JobEnqueueError, OutcomeUnknown, StorageFull
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.receive import UploadLimits
 from safelight.ingest.sweep import LATE_MS, IngestSweep
-from safelight.settings import ACCEPTED_TYPES, load
+from safelight.setting_kinds import ACCEPTED_TYPES
+from safelight.settings import load
 from safelight.testing.base import open_base
 
 LIMITS = UploadLimits(10_000_000, 100_000_000, ACCEPTED_TYPES)
@@ -43,8 +44,8 @@ def good() -> AsyncIterator[bytes]:
     return body(picture("PNG"))
 
 
-def build(db: Database, directory: IngestDirectory) -> Ingest:
-    return Ingest(units_of(db, SystemClock()), directory, LIMITS, RandomIds(), Metrics())
+def build(db: Database, directory: IngestDirectory, limits: UploadLimits = LIMITS) -> Ingest:
+    return Ingest(units_of(db, SystemClock()), directory, limits, RandomIds(), Metrics())
 
 
 @pytest.fixture
@@ -177,3 +178,28 @@ async def test_concurrent_uploads_find_different_names(
     wanted = replace(UPLOAD, on_conflict=OnConflict.RENAME)
     images = await asyncio.gather(*(ingest.accept(wanted, good()) for _ in range(12)))
     assert len({image.name for image in images}) == 12
+
+
+async def test_uploads_on_their_way_fill_the_places_of_their_own_organization(
+    db: Database, directory: IngestDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bytes on their way are no quota's yet: slow clients could fill the disk with them."""
+    await db.execute("INSERT INTO organizations (id, created_at) VALUES ('globex', 0)")
+    ingest, go_on = build(db, directory, replace(LIMITS, at_once=2)), asyncio.Event()
+    begun: list[int] = []
+
+    async def slow(number: int) -> AsyncIterator[bytes]:
+        begun.append(number)
+        await go_on.wait()
+        async for chunk in good():
+            yield chunk
+
+    tasks = [asyncio.create_task(ingest.accept(UPLOAD, slow(number))) for number in range(4)]
+    await ingest.accept(replace(UPLOAD, organization="globex"), good())
+    assert begun == [0, 1], "the others wait, unread"
+    monkeypatch.setattr("safelight.ingest.accept._TURN_SECONDS", 0.01)
+    with pytest.raises(TooManyUnderWay):
+        await ingest.accept(UPLOAD, good())
+    go_on.set()
+    await asyncio.gather(*tasks)
+    assert (begun, len(left(directory))) == ([0, 1, 2, 3], 5)

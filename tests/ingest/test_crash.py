@@ -39,7 +39,7 @@ def rows(url: str) -> list[asyncpg.Record]:
 
 
 def crash_at(point: str, directory: Path, url: str) -> None:
-    on_conflict = "rename" if point.endswith("_if_free") else "replace"
+    on_conflict = "rename" if point.endswith("_unless_taken") else "replace"
     arguments = (url, str(directory), on_conflict)
     child = bear("ingest.victim:upload", *arguments, points=f"{point}=exit")
     assert child.wait() == EXIT_CODE, point

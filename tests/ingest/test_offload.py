@@ -134,8 +134,10 @@ async def failure(yard: Yard, image: Image) -> str:
     assert await yard.bring(image) == ENDED
     assert await yard.status(image) is ImageStatus.FAILED
     told = (await yard.history(f"image:{image.id}"))[-1]
-    assert (told["from"], told["to"], told["type"]) == ("INGESTED", "FAILED", "image_failed")
-    assert told["error"] == await repo.failure(yard.db, "acme", image.id)
+    assert (told["from"], told["to"], told["type"]) == ("INGESTED", "FAILED", "upload_failed")
+    failed = await repo.find(yard.db, image.id)
+    assert failed is not None
+    assert await repo.failures(yard.db, "acme", [failed]) == {image.id: told["error"]}
     assert await yard.content(image.name) is None
     assert await yard.jobs_left() == []
     assert await events(yard.db) == []
@@ -152,7 +154,7 @@ async def test_cut_off_while_it_fails(yard: Yard) -> None:
     assert await yard.bring(image) == ENDED
     assert await yard.status(image) is ImageStatus.FAILED
     told = [line["type"] for line in await yard.history(f"image:{image.id}")]
-    assert told == ["offload_attempt", "image_failed"]
+    assert told == ["offload_attempt", "upload_failed"]
 
 
 async def test_a_missing_file(yard: Yard) -> None:
@@ -177,6 +179,9 @@ async def test_a_directory_that_is_not_there(yard: Yard) -> None:
     verdict = await yard.bring(image)
     assert isinstance(verdict, Retry)
     assert await yard.status(image) is ImageStatus.INGESTED
+    [told] = await yard.history(f"image:{image.id}")
+    assert str(yard.root) not in told["error"]["message"]
+    assert "volume" in told["error"]["message"]
     yard.directory.path.rmdir()
     away.rename(yard.directory.path)
     assert await yard.bring(image) == ENDED
@@ -204,6 +209,20 @@ async def test_trouble_is_retried_and_told(yard: Yard) -> None:
     [told] = await yard.history(f"image:{image.id}")
     assert (told["type"], told["attempt"]) == ("offload_attempt", 1)
     assert "space" in told["error"]["message"]
+    assert await yard.bring(image) == ENDED
+
+
+async def test_where_our_files_are_is_nobodys_news(yard: Yard) -> None:
+    """A file stands where a directory of blobs belongs."""
+    image = await yard.receive()
+    shard = yard.root / "blobs" / image.checksum[:2]
+    shard.write_bytes(b"in the way")
+    verdict = await yard.bring(image)
+    assert isinstance(verdict, Retry)
+    assert str(yard.root) in str(verdict.error)
+    [told] = await yard.history(f"image:{image.id}")
+    assert told["error"] == {"code": "FileExistsError", "message": "File exists."}
+    shard.unlink()
     assert await yard.bring(image) == ENDED
 
 

@@ -166,7 +166,8 @@ async def test_a_name_is_taken_while_an_image_is_on_its_way_to_it(yard: Yard) ->
 
     async def taken(name: str) -> bool:
         under_way = await repo.is_under_way(yard.db, "acme", name)
-        assert await repo.taken_names(yard.db, "acme", [name]) == ({name} if under_way else set())
+        free = await repo.free_name(yard.db, "acme", name, numbered=False)
+        assert free == (None if under_way else name)
         return under_way
 
     assert await taken("a")

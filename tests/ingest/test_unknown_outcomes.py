@@ -21,7 +21,7 @@ from safelight.ingest.accept import OnConflict
 from safelight.ingest.contract import OutcomeUnknown
 from safelight.ingest.directory import IngestDirectory
 
-SHORT = Limits(connect=1, acquire=2, command=1, lock=0.5, idle=1)
+SHORT = Limits(connect=4, acquire=5, command=1, lock=0.5, idle=1)
 
 
 @pytest.fixture

@@ -3,65 +3,27 @@
 import hashlib
 import json
 import re
-import socket
 import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import httpx
 import pytest
 
-from harness import TOKEN, Server, eventually, picture, running
+from harness import TOKEN, Server, eventually, picture
+from headers.heif_files import heic
+from ingest.sending import LIMIT, raw, refused
 
-LIMIT = 2 * 1024 * 1024
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
-@pytest.fixture(scope="module")
-def server(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    directory = tmp_path_factory.mktemp("upload")
-    with running(
-        directory, "--no-worker",
-        SAFELIGHT_DATABASE_URL=fresh_database(postgres_url),
-        SAFELIGHT_MAX_UPLOAD_BYTES=str(LIMIT),
-    ) as server:  # fmt: skip
-        yield server
+pytestmark = pytest.mark.usefixtures("nothing_left_behind")
 
 
-def fresh_database(postgres_url: str) -> str:
-    import asyncio
-
-    from conftest import _clone, _numbers, with_database
-
-    name = f"upload_{next(_numbers)}"
-    asyncio.run(_clone(postgres_url, name))
-    return with_database(postgres_url, name)
-
-
-@pytest.fixture(autouse=True)
-def _nothing_left_behind(server: Server) -> Iterator[None]:
-    """After every test, refused or not: no file without a record, no hidden file, and the next
-    good upload works."""
-    before = set(server.files())
-    yield
-    eventually(lambda: not [name for name in server.files() if name.startswith(".")])
-    answer = server.upload(picture("PNG"), "after.png")
-    assert answer.status_code == 201
-    new = {name.split(".")[0] for name in set(server.files()) - before}
-    eventually(lambda: new <= {line["imageId"] for line in server.logged("[Upload]")})
-
-
-def refused(answer: httpx.Response, status: int, code: str) -> None:
-    assert (answer.status_code, answer.json()["code"]) == (status, code), answer.text
-    assert set(answer.json()) == {"error", "code"}
-    assert answer.json()["error"]
-
-
-@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "AVIF"])
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "GIF", "AVIF", "HEIC"])
 def test_an_upload_is_recorded(server: Server, kind: str) -> None:
-    content = picture(kind, (31, 17))
+    content = heic(32, 18) if kind == "HEIC" else picture(kind, (32, 18))
     answer = server.upload(content, f"photo.{kind.lower()}")
     assert answer.status_code == 201
     body = answer.json()
@@ -75,7 +37,7 @@ def test_an_upload_is_recorded(server: Server, kind: str) -> None:
     with server.client() as client:
         record = client.get(f"/api/images/{body['imageId']}").json()
         history = client.get(f"/api/images/{body['imageId']}/history").json()
-    assert (record["width"], record["height"], record["sizeBytes"]) == (31, 17, len(content))
+    assert (record["width"], record["height"], record["sizeBytes"]) == (32, 18, len(content))
     assert record["mimeType"] == f"image/{kind.lower()}"
     assert record["organizationId"] == "default"
     assert "tempPath" not in record
@@ -301,11 +263,6 @@ def test_another_organization_sees_nothing(server: Server, tmp_path: Path) -> No
     for strange in ("img_2020-01-01_none", "%00", "..", "x" * 3000):
         with server.client() as client:
             assert client.get(f"/api/images/{strange}").status_code in {404, 422}
-
-
-def raw(server: Server) -> socket.socket:
-    parts = urlsplit(server.url)
-    return socket.create_connection((parts.hostname, parts.port), timeout=20)
 
 
 def test_errors_have_one_shape(server: Server) -> None:

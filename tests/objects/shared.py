@@ -14,7 +14,7 @@ _numbers = count(1)
 _EMPTY = """
 DELETE FROM jobs; DELETE FROM objects; DELETE FROM blobs;
 DELETE FROM object_events; DELETE FROM object_outbox; DELETE FROM blob_walks; DELETE FROM activity;
-DELETE FROM delete_intents; DELETE FROM images; DELETE FROM kv;
+DELETE FROM delete_intents; DELETE FROM images; DELETE FROM kv; DELETE FROM quota_changes;
 UPDATE identity SET bucket = NULL;
 UPDATE blob_epochs SET epoch = 0 WHERE epoch <> 0;
 INSERT INTO organizations (id, created_at) VALUES ('acme', 0), ('zeta', 0) ON CONFLICT DO NOTHING;

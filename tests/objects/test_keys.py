@@ -12,13 +12,13 @@ from safelight.objects.keys import (
     InvalidName,
     InvalidOrganizationId,
     ReservedKey,
+    around_number,
     check_name,
     check_organization_id,
     check_stored_name,
     clean_name,
     from_metadata,
     is_clean,
-    numbered,
     object_key,
     split_key,
     to_metadata,
@@ -202,6 +202,11 @@ def test_the_store_may_hold_names_that_are_not_clean(name: str) -> None:
     check_stored_name(name)
     assert not is_clean(name)
     assert split_key(f"org/{name}") == ("org", name)
+
+
+def numbered(name: str, n: int) -> str:
+    before, after = around_number(name, len(str(n)))
+    return f"{before}{n}{after}"
 
 
 @pytest.mark.parametrize(

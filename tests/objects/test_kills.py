@@ -42,6 +42,7 @@ ELSEWHERE = [
     # test_intake.py: news of a bucket.
     "objects.notifications.tell_again",  # library/test_reconcile.py
     "objects.notifications.add_events", "objects.notifications.add_rejected",
+    "objects.notifications.keep_confirmations",
     # ingest/test_offload_kills.py: a file is measured there, and a worker delivers.
     "files.fsync_source", "objects.delivered",
 ]  # fmt: skip

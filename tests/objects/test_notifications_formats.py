@@ -8,7 +8,7 @@ import pytest
 from objects import notification_samples as sample
 from safelight.objects.events import Action
 from safelight.objects.notifications.normalise import normalise
-from safelight.objects.notifications.notice import Notice
+from safelight.objects.notifications.notice import Confirmation, Notice
 from safelight.objects.notifications.registry import FORMATS
 
 NOON = 1767604023120
@@ -158,7 +158,10 @@ IGNORED = {
     "a test": (sample.s3_test(), "TEST_EVENT"),
     "a test through sns": (sample.sns(sample.s3_test()), "TEST_EVENT"),
     "a test through sqs": (sample.sqs_polled(sample.s3_test()), "TEST_EVENT"),
-    "a subscription": (sample.sns_confirmation(), "CONFIRMATION"),
+    "a subscription without address": (
+        sample.sns_confirmation() | {"SubscribeURL": 1},
+        "CONFIRMATION",
+    ),
     "its end": (sample.sns("Bye.", "UnsubscribeConfirmation"), "CONFIRMATION"),
     "an artifact": (sample.r2(key="artifacts/art_1"), "RESERVED_KEY"),
     "a thumbnail with a bad time": (sample.r2(key="thumbnails/a/b", time="soon"), "RESERVED_KEY"),
@@ -176,10 +179,12 @@ def test_ignored(case: str) -> None:
 
 
 def test_a_confirmation_keeps_its_address_for_a_person() -> None:
-    (item,) = normalise(sample.sns_confirmation()).ignored
-    assert "SubscribeURL" in item.reason
-    assert isinstance(item.raw, dict)
-    assert item.raw["SubscribeURL"].startswith("https://sns.")
+    for kind in ("SubscriptionConfirmation", "UnsubscribeConfirmation"):
+        asked = sample.sns_confirmation() | {"Type": kind}
+        found = normalise(asked)
+        address = asked["SubscribeURL"]
+        assert found.confirmations == [Confirmation(kind, asked["TopicArn"], address)]
+        assert (found.ignored, found.rejected, found.events) == ([], [], [])
 
 
 def without(body: dict[str, Any], name: str) -> dict[str, Any]:

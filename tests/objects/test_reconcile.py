@@ -236,8 +236,9 @@ async def test_a_bucket_that_is_away_at_the_start(
             await store.check()
         made = make_bucket(bucket.server, missing.name)
         made.client.put_object(Bucket=made.name, Key=MARK_KEY, Body=b"db_another")
-        with pytest.raises(StoreUnavailable, match="belongs to another database"):
+        with pytest.raises(StoreUnavailable) as refusal:
             await store.put(KEY, stream(b"bytes"), facts("m1"))
+        assert "belongs to another database" in refusal.value.details["reason"]
         with pytest.raises(ConfigurationError, match="belongs to another database"):
             await open_store(base, NoImages())
         assert made.keys() == []
@@ -271,8 +272,9 @@ async def test_another_bucket_under_the_same_name(
     later = bucket.store(database, tmp_path / "spool", clock)
     with pytest.raises(ConfigurationError, match="belongs to another database: to db_another"):
         await later.ready()
-    with pytest.raises(StoreUnavailable, match="belongs to another database"):
+    with pytest.raises(StoreUnavailable) as refusal:
         await later.put(KEY, stream(b"bytes"), facts("m2"))
+    assert "belongs to another database" in refusal.value.details["reason"]
     await later.close()
 
 

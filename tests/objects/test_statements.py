@@ -11,7 +11,7 @@ from holding import until_waiting, waits
 from safelight.infra.db import Database
 from safelight.objects import repo
 from safelight.objects.events import Action, ObjectEvent
-from safelight.objects.store import Facts, Landed, Place
+from safelight.objects.store import Cleared, Facts, Landed, Place
 
 BLOB, OTHER = 64 * "a", 64 * "b"
 KEY = "acme/a"
@@ -87,6 +87,53 @@ async def test_objects_of_organizations_alone_are_walked(database: Database) -> 
     await put(database)
     rows = await database.fetch("SELECT key FROM objects_after('', 9)")
     assert [row["key"] for row in rows] == [KEY]
+
+
+@pytest.mark.parametrize(
+    ("key", "changes"),
+    [
+        ("acme/a", [-3, -5]),  # what an upload brings was charged as it was accepted
+        ("submissions/1", [3, -3, 5, -5]),
+        ("renditions/1", [3, -3, 5, -5]),
+        ("artifacts/1", []),  # counted with its row
+        ("submissionsx/1", [-3, -5]),  # somebody's upload
+    ],
+)
+async def test_what_is_counted_of_an_object(
+    database: Database, key: str, changes: list[int]
+) -> None:
+    facts = Facts("image/jpeg", {"organizationId": "acme"})
+    for size in (3, 5):
+        await repo.put(database, key, Landed(Place.BUCKET, "e", size, ""), facts, 1)
+    for _ in range(2):
+        await repo.delete(database, key, Cleared(Place.BUCKET), 1)
+    rows = await database.fetch("SELECT organization, bytes FROM quota_changes ORDER BY id")
+    assert [row["bytes"] for row in rows] == changes
+    assert {row["organization"] for row in rows} <= {"acme", key.partition("/")[0]}
+
+
+async def test_what_names_no_organization_counts_for_none(database: Database) -> None:
+    landed = Landed(Place.BUCKET, "e", 3, "")
+    await repo.put(database, "renditions/1", landed, Facts("image/jpeg"), 1)
+    await repo.delete(database, "renditions/1", Cleared(Place.BUCKET), 1)
+    assert await database.fetchval("SELECT count(*) FROM quota_changes") == 0
+
+
+@pytest.mark.parametrize(
+    ("organization", "metadata", "whose"),
+    [("acme", {"organizationId": "x"}, "acme"), (None, {"organizationId": "acme"}, "acme"),
+     (None, {}, None)],
+)  # fmt: skip
+async def test_a_second_key_counts_for_whose_the_first_is(
+    database: Database, organization: str | None, metadata: dict[str, str], whose: str | None
+) -> None:
+    await put_blob(database)
+    await put(database, blob=BLOB, organization=organization, metadata=metadata)
+    async with database.transaction() as connection:
+        assert await repo.share(connection, KEY, "e", "submissions/1", 1) == BLOB
+    assert await database.fetchval("SELECT organization FROM quota_changes") == whose
+    await repo.delete(database, "submissions/1", Cleared(Place.BLOB), 2)
+    assert not await database.fetchval("SELECT sum(bytes) FROM quota_changes")
 
 
 async def test_a_bucket_holds_what_is_no_blob(database: Database) -> None:
@@ -317,3 +364,24 @@ async def test_a_blob_has_the_names_of_uploads(database: Database) -> None:
     await put(database, "pins/1", organization=None, blob=BLOB)
     async with database.transaction() as connection:
         assert await repo.names_of(connection, BLOB) == [("acme", "a")]
+
+
+@pytest.mark.parametrize(
+    ("present", "on_its_way", "ended"),
+    [(True, False, {"ended": "object"}), (True, True, {"ended": "object"}),
+     (False, True, {"ended": "upload"}), (False, False, {})],
+)  # fmt: skip
+async def test_a_delete_says_what_it_ended(
+    database: Database, present: bool, on_its_way: bool, ended: dict[str, str]
+) -> None:
+    end = "SELECT * FROM object_end('acme/ended.jpg', 'acme', 'ended.jpg', true, $1, $2)"
+    if present:
+        await database.execute(
+            "SELECT object_put('acme/ended.jpg', 'acme', 'ended.jpg', NULL, 0, false, 1, "
+            "'image/jpeg', '{}', 'e', false, 1)"
+        )
+    else:
+        await database.execute(end, False, 1)
+    event = (await database.fetchrow(end, on_its_way, 2))["event_id"]  # type: ignore[index]  # a row
+    metadata = "SELECT metadata FROM object_events WHERE id = $1"
+    assert await database.fetchval(metadata, event) == ended

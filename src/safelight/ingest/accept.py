@@ -1,37 +1,47 @@
 """An upload from first byte to answer: receive, record, or leave nothing behind."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import count, islice
 from typing import Any
+from weakref import WeakValueDictionary
 
 import structlog
 
-from safelight.errors import NameTaken, SafelightError
+from safelight.errors import NameTaken, RateLimited, SafelightError
 from safelight.infra.activity import Units
 from safelight.infra.db import AWAY, Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
 from safelight.infra.injected import Ids, ImageId
 from safelight.infra.metrics import Metrics
+from safelight.infra.turns import Turns
 from safelight.ingest import repo
 from safelight.ingest.contract import DatabaseError, OutcomeUnknown
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD
-from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.ingest.lifecycle import Image, ImageStatus, Recording
 from safelight.ingest.receive import Incoming, Received, Receiver, UploadLimits
-from safelight.objects.keys import clean_name, numbered
+from safelight.objects.keys import clean_name
+from safelight.quotas.admit import UploadQuotas
 
-# Of repo: answers whether it recorded the upload.
-RecordUpload = Callable[[Connection, Image, str, Sequence[Line]], Awaitable[bool]]
-_NAMES_AT_A_TIME = 50
+RecordUpload = Callable[[Connection, Image, str, Sequence[Line]], Awaitable[Recording]]
+_TURN_SECONDS = 60.0  # for the organization's uploads before this one; it costs a task
+_AGAIN_SECONDS = 10
+_THREADS = 8
+_NAME_SECONDS = 12.0  # as long as a lock is waited for elsewhere (infra/db.py)
+_BUSY_SECONDS = 0.05
 _LOOK_AGAIN_SECONDS = (0.2, 0.5, 1.0, 2.0, 4.0)
 _FIND_OUT_SECONDS = 20.0
 _CLOSE_SECONDS = 10.0
+
+
+class TooManyUnderWay(RateLimited):
+    """Too many uploads of your organization are on their way at this moment. Wait for some of them
+    to arrive, then try again."""
 
 
 class OnConflict(StrEnum):
@@ -68,8 +78,12 @@ class Ingest:
         self._clock = units.clock
         self._ids = ids
         self._metrics = metrics
-        self._executor = ThreadPoolExecutor(8, thread_name_prefix="ingest")
+        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="ingest")
+        self._turns = Turns(_THREADS)
+        self._under_way: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._recording: set[asyncio.Task[Image]] = set()
+        self.quotas = UploadQuotas(units.db, units.clock)
+        self._choosing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def close(self) -> None:
         if self._recording:
@@ -82,10 +96,10 @@ class Ingest:
         started = self._clock.monotonic()
         image_id = self._ids.image(self._clock.now_ms())
         incoming = Incoming(self.directory, image_id)
+        receiver = Receiver(incoming, self.limits, self._executor, self._turns)
         try:
-            received = await Receiver(incoming, self.limits, self._executor).receive(
-                upload.content_type, stream, upload.checksum
-            )
+            async with self._place(upload.organization):
+                received = await receiver.receive(upload.content_type, stream, upload.checksum)
         except BaseException:
             await self._discard(incoming)
             raise
@@ -98,6 +112,22 @@ class Ingest:
             if recording.cancelled():
                 raise
             return await asyncio.shield(recording)
+
+    @asynccontextmanager
+    async def _place(self, organization: str) -> AsyncIterator[None]:
+        """Bytes on their way fill the disk before any quota has heard of them, so there are not
+        too many of one organization. More wait, unread."""
+        places = self._under_way.get(organization) or asyncio.Semaphore(self.limits.at_once)
+        self._under_way[organization] = places
+        try:
+            async with asyncio.timeout(_TURN_SECONDS):
+                await places.acquire()
+        except TimeoutError:
+            raise TooManyUnderWay(retry_after=_AGAIN_SECONDS) from None
+        try:
+            yield
+        finally:
+            places.release()
 
     async def _keep(
         self, upload: UploadRequest, incoming: Incoming, received: Received, started: float
@@ -123,29 +153,46 @@ class Ingest:
         if upload.on_conflict is OnConflict.REPLACE:
             await self._write(repo.record_upload, upload, image, received.file_name)
             return image
-        candidates = _names(image.name, upload.on_conflict)
-        while some := list(islice(candidates, _NAMES_AT_A_TIME)):
-            taken = await repo.taken_names(self._db, image.organization, some)
-            for name in some:
-                image = replace(image, name=name)
-                if name not in taken and await self._write(
-                    repo.record_upload_if_free, upload, image, received.file_name
-                ):
-                    return image
-        raise NameTaken(f"There is already an image called {image.name}.")
+        choosing = self._choosing.setdefault(image.organization, asyncio.Lock())
+        async with asyncio.timeout(_TURN_SECONDS):
+            await choosing.acquire()
+        try:
+            return await self._record_under_free_name(upload, image, received.file_name)
+        finally:
+            choosing.release()
+
+    async def _record_under_free_name(
+        self, upload: UploadRequest, image: Image, file_name: str
+    ) -> Image:
+        """One upload of an organization at a time, and none waits while it holds a connection:
+        those are everybody's."""
+        until = self._clock.monotonic() + _NAME_SECONDS
+        wanted, numbered = image.name, upload.on_conflict is OnConflict.RENAME
+        while self._clock.monotonic() < until:
+            name = await repo.free_name(self._db, image.organization, wanted, numbered=numbered)
+            if name is None:
+                raise NameTaken(f"There is already an image called {wanted}.")
+            image = replace(image, name=name)
+            record = repo.record_upload_unless_taken
+            recording = await self._write(record, upload, image, file_name)
+            if recording is Recording.RECORDED:
+                return image
+            if recording is Recording.BUSY:  # with another process of ours, for a moment
+                await asyncio.sleep(_BUSY_SECONDS)
+        raise DatabaseError("The upload could not be given a name in time. Please try again.")
 
     async def _write(
         self, record: RecordUpload, upload: UploadRequest, image: Image, file_name: str
-    ) -> bool:
-        """False: the name is not free any more."""
+    ) -> Recording:
         lines = _lines(image, upload, file_name)
         try:
             async with self._db.connection() as connection:
                 return await record(connection, image, self.directory.node, lines)
         except repo.ConnectionLost as lost:
-            return await self._find_out_if_recorded(image.id, lost.backend)
+            await self._find_out_if_recorded(image.id, lost.backend)
+            return Recording.RECORDED
 
-    async def _find_out_if_recorded(self, image_id: ImageId, backend: int) -> bool:
+    async def _find_out_if_recorded(self, image_id: ImageId, backend: int) -> None:
         """The answer was lost. Recorded: carry on. Not recorded: an error that cleans up. Neither
         can be said while the database is away, or while the backend lives that was asked."""
         with suppress(TimeoutError):
@@ -153,7 +200,7 @@ class Ingest:
                 for pause in _LOOK_AGAIN_SECONDS:
                     recorded = await self._look_if_recorded(image_id, backend)
                     if recorded:
-                        return True
+                        return
                     if recorded is not None:
                         raise DatabaseError
                     await asyncio.sleep(pause)
@@ -205,19 +252,13 @@ class Ingest:
             sizeBytes=image.size_bytes,
             durationMs=round((self._clock.monotonic() - started) * 1000, 1),
         )
+        structlog.get_logger().info("job enqueued", kind=OFFLOAD.name, imageId=image.id)
 
     def account_failure(self, error: SafelightError, cause: BaseException | None) -> None:
         self._metrics.uploads.labels(error.code).inc()
         structlog.get_logger().warning(
             "[Upload Error]", code=error.code, error=error.message, cause=repr(cause or error)
         )
-
-
-def _names(name: str, on_conflict: OnConflict) -> Iterator[str]:
-    """The name itself, and unless it is that or none `name (2)`, `name (3)`, …"""
-    yield name
-    if on_conflict is OnConflict.RENAME:
-        yield from (numbered(name, n) for n in count(2))
 
 
 def _lines(image: Image, upload: UploadRequest, file_name: str) -> list[Line]:

@@ -6,8 +6,9 @@ docs/upload-contract.md tells the same in words. A change here needs a new versi
 from typing import ClassVar
 
 from safelight.errors import NameTaken, SafelightError
+from safelight.quotas.lifecycle import QuotaExceeded, QuotaUsedUp
 
-VERSION = "1.0.0"
+VERSION = "1.1.0"
 
 
 # The answer: these five fields and no others, and they never change afterwards.
@@ -89,4 +90,6 @@ ERRORS: tuple[type[SafelightError], ...] = (
     OutcomeUnknown,
     JobEnqueueError,
     NameTaken,
+    QuotaUsedUp,
+    QuotaExceeded,
 )

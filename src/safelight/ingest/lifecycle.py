@@ -11,6 +11,7 @@ from safelight.infra.states import Machine, Phase, State
 MESSAGES = {
     "upload_ingested": ("imageId", "name", "checksum", "sizeBytes"),
     "upload_stored": ("imageId", "name", "eventTime"),
+    "upload_failed": ("imageId", "name", "error"),
 }
 
 
@@ -53,6 +54,14 @@ class Image:
     updated_at: int
 
 
+class Recording(StrEnum):
+    """What became of the wish to record an image under a name that has to be free."""
+
+    RECORDED = "recorded"
+    TAKEN = "taken"
+    BUSY = "busy"  # somebody else in the organization chooses a name at this moment
+
+
 class OffloadOutcome(StrEnum):
     """What the last step of an offload did; see image_stored and image_failed in sql/ingest.sql."""
 
@@ -72,3 +81,11 @@ class OffloadResult:
     event_time: int | None = None
     job_id: int | None = None
     lessee: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OffloadWait:
+    """Something kept an image from its storage: when it is tried again, and what it was."""
+
+    next_at: int
+    error: dict[str, str] | None

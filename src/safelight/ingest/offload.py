@@ -34,8 +34,14 @@ from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.keys import object_key
 from safelight.objects.store import Facts, Landed, ObjectStore, Place
 
-MISSING = Failure("FILE_MISSING", "The received file is no longer in the ingest directory.")
-CHANGED = Failure("CHECKSUM_ERROR", "The received file is not what it was when it arrived.")
+MISSING = Failure(
+    "FILE_MISSING",
+    "The received file was gone before it could be stored. Upload the image again.",
+)
+CHANGED = Failure(
+    "CHECKSUM_ERROR",
+    "The received file was damaged before it could be stored. Upload the image again.",
+)
 
 
 class DirectoryAway(Unavailable):
@@ -122,7 +128,7 @@ class Offload:
         self, image: Image, job: Job[OffloadPayload], failure: Failure
     ) -> OffloadResult:
         facts = {"from": image.status, "to": ImageStatus.FAILED, "error": failure.to_json()}
-        line = _line(image, "image_failed", facts)
+        line = _line(image, "upload_failed", facts)
         outcome = await repo.fail(self._db, image, line, self._clock.now_ms(), job)
         structlog.get_logger().error("upload.failed", imageId=image.id, **failure.to_json())
         return OffloadResult(outcome)

@@ -4,8 +4,10 @@ import asyncio
 import errno
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Iterable
+import re
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Executor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,9 +15,19 @@ from typing import Any, TypeVar
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
+from safelight.headers.probe import (
+    HEADER_BYTES,
+    HeaderTooLong,
+    ImageHeader,
+    NotAnImage,
+    read_file_header,
+    read_header,
+)
+from safelight.headers.refusals import too_many_bytes, too_many_pixels
 from safelight.infra.failpoints import hit
 from safelight.infra.files import sync_directory, write_all
 from safelight.infra.injected import ImageId
+from safelight.infra.turns import Turns
 from safelight.ingest.contract import (
     ChecksumError,
     InvalidFileType,
@@ -25,12 +37,13 @@ from safelight.ingest.contract import (
     UploadTooLarge,
 )
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.probe import HEADER_BYTES, ImageHeader, NotAnImage, read_header
 
 _HOP_BYTES = 1024 * 1024  # one thread hop per this much, so that small files need only one
 _MULTIPART_OVERHEAD = 64 * 1024
 _MAX_PARTS = 16
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+# What browsers, curl and Python's clients escape in a part's file name (WHATWG); a lone % stays.
+_ESCAPED = re.compile("%(22|0D|0A)", re.IGNORECASE)
 
 T = TypeVar("T")
 
@@ -40,6 +53,7 @@ class UploadLimits:
     max_bytes: int
     max_pixels: int
     accepted_types: tuple[str, ...]
+    at_once: int = 64  # of one organization, on their way
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +152,7 @@ class FilePart:
             raise InvalidFileType("The file must be in the part named `file`.")
         if is_file:
             self._seen = self._inside_file = True
-            self.file_name = _decode(options.get(b"filename", b""))
+            self.file_name = _unescaped(_decode(options.get(b"filename", b"")))
 
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._inside_file:
@@ -155,6 +169,10 @@ def _decode(raw: bytes) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return raw.decode("latin-1")  # what clients older than the standard send
+
+
+def _unescaped(file_name: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), file_name)
 
 
 class Incoming:
@@ -179,7 +197,7 @@ class Incoming:
             if self._file is None:
                 hit("ingest.open")
                 self._file = os.open(
-                    self._hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
+                    self._hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
                 )
             for chunk in chunks:
                 self._hash.update(chunk)
@@ -187,7 +205,14 @@ class Incoming:
                 hit("ingest.write")
                 write_all(self._file, chunk)
         except OSError as error:
-            raise _storage_error(error) from error
+            raise storage_error(error) from error
+
+    def read_at(self, at: int, length: int) -> bytes:
+        assert self._file is not None  # noqa: S101 - an empty upload never gets this far
+        try:
+            return os.pread(self._file, length, at)
+        except OSError as error:
+            raise storage_error(error) from error
 
     def finish(self, extension: str) -> Path:
         """Makes the file durable and visible under its final name."""
@@ -204,7 +229,7 @@ class Incoming:
             hit("ingest.fsync_directory")
             sync_directory(self._directory.path)
         except OSError as error:
-            raise _storage_error(error) from error
+            raise storage_error(error) from error
         return final
 
     def discard(self) -> None:
@@ -217,94 +242,104 @@ class Incoming:
             path.unlink(missing_ok=True)
 
 
-def _storage_error(error: OSError) -> StorageError:
+def storage_error(error: OSError) -> StorageError:
     return StorageFull() if error.errno in _FULL else StorageError()
 
 
 class Receiver:
     """Takes one upload in. The caller owns `incoming` and discards it when this raises."""
 
-    def __init__(self, incoming: Incoming, limits: UploadLimits, executor: Executor) -> None:
+    def __init__(
+        self, incoming: Incoming, limits: UploadLimits, executor: Executor, turns: Turns
+    ) -> None:
         self._incoming = incoming
         self._limits = limits
         self._executor = executor
+        self._turns = turns
         self._head = bytearray()
-        self._header: ImageHeader | None = None
 
     async def receive(
         self, content_type: str, stream: AsyncIterator[bytes], expected_checksum: str | None
     ) -> Received:
         part = FilePart(content_type)
+        body = 0
         async for chunk in stream:
+            body += len(chunk)
             part.feed(chunk)
-            self._check_size(part)
+            self._check_size(part.size, body)
             if part.waiting >= _HOP_BYTES:
                 await self._hop(self._store, part.take())
         part.end()
-        path = await self._hop(self._finish, part.take(), expected_checksum)
-        assert self._header is not None  # noqa: S101 - _finish has set it
+        path, header = await self._hop(self._finish, part.take(), expected_checksum)
         return Received(
             path,
             part.file_name or "",
-            self._header,
+            header,
             self._incoming.checksum,
             self._incoming.size,
         )
 
-    def _check_size(self, part: FilePart) -> None:
-        if part.size > self._limits.max_bytes:
-            raise too_large(self._limits.max_bytes)
+    def _check_size(self, file: int, body: int) -> None:
+        """Of the whole body too: what surrounds the file is read as well."""
+        most = self._limits.max_bytes
+        if file > most or body > most + _MULTIPART_OVERHEAD:
+            raise too_large(most)
 
     async def _hop(self, work: Callable[..., T], *arguments: object) -> T:
         """Runs blocking work in a thread and never leaves it running behind our back: a cancelled
         request waits for its thread, so that a discard cannot race a write."""
-        future = asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            raise
+        async with self._turns.turn():
+            future = asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
+            try:
+                return await asyncio.shield(future)
+            except asyncio.CancelledError:
+                await asyncio.wait([future])
+                raise
 
     def _store(self, chunks: list[memoryview]) -> None:
-        self._read_head(chunks)
-        if len(self._head) >= HEADER_BYTES:
-            self._check_header(complete=False)
+        if len(self._head) < HEADER_BYTES:
+            self._look_early(chunks)
         self._incoming.write(chunks)
 
-    def _finish(self, chunks: list[memoryview], expected_checksum: str | None) -> Path:
+    def _look_early(self, chunks: list[memoryview]) -> None:
+        """Most of what will be refused is known from its first bytes, before the rest is sent."""
+        for chunk in chunks:
+            self._head += chunk[: HEADER_BYTES - len(self._head)]
+        if len(self._head) == HEADER_BYTES:
+            with suppress(HeaderTooLong), _refusing():
+                _check_limits(read_header(bytes(self._head), complete=False), self._limits)
+
+    def _finish(
+        self, chunks: list[memoryview], expected_checksum: str | None
+    ) -> tuple[Path, ImageHeader]:
         self._store(chunks)
-        header = self._check_header(complete=self._incoming.size <= HEADER_BYTES)
+        with _refusing():
+            header = read_file_header(self._incoming.read_at)
+            _check_limits(header, self._limits)
+            header.check_density(self._incoming.size)
         if expected_checksum is not None and expected_checksum.lower() != self._incoming.checksum:
             raise ChecksumError
-        return self._incoming.finish(header.extension)
-
-    def _read_head(self, chunks: list[memoryview]) -> None:
-        for chunk in chunks:
-            missing = HEADER_BYTES - len(self._head)
-            if missing <= 0:
-                return
-            self._head += chunk[:missing]
-
-    def _check_header(self, *, complete: bool) -> ImageHeader:
-        if self._header is None:
-            self._header = _acceptable(bytes(self._head), complete, self._limits)
-        return self._header
+        return self._incoming.finish(header.extension), header
 
 
-def _acceptable(head: bytes, complete: bool, limits: UploadLimits) -> ImageHeader:
+@contextmanager
+def _refusing() -> Iterator[None]:
     try:
-        header = read_header(head, complete=complete)
+        yield
+    except HeaderTooLong:
+        raise
     except NotAnImage as error:
         raise InvalidFileType(str(error)) from error
+
+
+def _check_limits(header: ImageHeader, limits: UploadLimits) -> None:
     if header.mime_type not in limits.accepted_types:
         accepted = ", ".join(limits.accepted_types)
-        raise InvalidFileType(f"{header.mime_type} is not accepted here. Accepted: {accepted}.")
-    if header.width * header.height > limits.max_pixels:
-        raise UploadTooLarge(
-            f"The image is {header.width} × {header.height} pixels; "
-            f"at most {limits.max_pixels / 1e6:g} megapixels are accepted."
-        )
-    return header
+        words = f"{header.mime_type} is not accepted here. Export it as one of {accepted}."
+        raise InvalidFileType(words)
+    if header.pixels > limits.max_pixels:
+        size = header.width, header.height
+        raise UploadTooLarge(too_many_pixels(limits.max_pixels, size, header.pixels))
 
 
 def check_declared_length(length: int | None, limits: UploadLimits) -> None:
@@ -314,6 +349,4 @@ def check_declared_length(length: int | None, limits: UploadLimits) -> None:
 
 
 def too_large(max_bytes: int) -> UploadTooLarge:
-    if max_bytes >= 1024 * 1024:
-        return UploadTooLarge(f"The file is over the limit of {max_bytes / 1024**2:g} MiB.")
-    return UploadTooLarge(f"The file is over the limit of {max_bytes} bytes.")
+    return UploadTooLarge(too_many_bytes(max_bytes))

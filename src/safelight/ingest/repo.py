@@ -22,12 +22,17 @@ from safelight.ingest.lifecycle import (
     ImageStatus,
     OffloadOutcome,
     OffloadResult,
+    OffloadWait,
+    Recording,
 )
+from safelight.objects.keys import around_number
 from safelight.objects.reconcile import Standing
 from safelight.objects.repo import raise_retake
 from safelight.objects.store import Landed, Place
+from safelight.quotas.repo import refused
 
 _TERMINATE_MS = 5000
+_MOST_DIGITS = 9
 
 
 class ConnectionLost(SafelightError):
@@ -47,18 +52,17 @@ _FAILED_FROM = MACHINE.before(ImageStatus.FAILED)
 @write
 async def record_upload(
     connection: Connection, image: Image, node: str, lines: Sequence[Line]
-) -> bool:
+) -> Recording:
     await _record(connection, "SELECT image_record($1, $2, $3)", image, node, lines)
-    return True
+    return Recording.RECORDED
 
 
 @write
-async def record_upload_if_free(
+async def record_upload_unless_taken(
     connection: Connection, image: Image, node: str, lines: Sequence[Line]
-) -> bool:
-    """False: the name is taken, and nothing was recorded."""
-    statement = "SELECT image_record_if_free($1, $2, $3)"
-    return bool(await _record(connection, statement, image, node, lines))
+) -> Recording:
+    statement = "SELECT image_record_unless_taken($1, $2, $3)"
+    return Recording(await _record(connection, statement, image, node, lines))
 
 
 async def _record(
@@ -77,6 +81,8 @@ async def _record(
 
 
 def _refused(error: asyncpg.PostgresError) -> SafelightError:
+    if used_up := refused(error):
+        return used_up
     context = getattr(error, "context", None) or ""
     return JobEnqueueError() if "job_enqueue" in context else DatabaseError()
 
@@ -97,11 +103,15 @@ async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool | 
 
 
 @read
-async def taken_names(db: Database, organization: str, names: list[str]) -> set[str]:
-    """Names of objects, and of uploads that are on their way to become one. Without a lock: whoever
-    wants one of the others asks for it in the statement that takes it."""
-    rows = await db.fetch("SELECT names_taken($1, $2) AS name", organization, names)
-    return {row["name"] for row in rows}
+async def free_name(db: Database, organization: str, name: str, *, numbered: bool) -> str | None:
+    """That name if no object and no upload on its way has it; else one with a number, or None.
+    Without a lock: whoever wants it asks for it in the statement that takes it."""
+    around = [around_number(name, digits) for digits in range(1, _MOST_DIGITS + 1)]
+    before = [before for before, _ in around] if numbered else None
+    found: str | None = await db.fetchval(
+        "SELECT name_free($1, $2, $3, $4)", organization, name, before, around[0][1]
+    )
+    return found
 
 
 @read
@@ -134,10 +144,58 @@ async def statuses(db: Database, ids: list[ImageId]) -> dict[ImageId, ImageStatu
 
 
 @read
-async def failure(db: Database, organization: str, image_id: ImageId) -> dict[str, Any] | None:
-    """Why an image FAILED: the error its last such move was recorded with."""
-    move = await activity.last_move(db, organization, f"image:{image_id}", ImageStatus.FAILED)
-    return move.data.get("error") if move else None
+async def failures(
+    db: Database, organization: str, images: Sequence[Image]
+) -> dict[ImageId, dict[str, Any]]:
+    """Why those of them that FAILED did: the error their last such move was recorded with."""
+    subjects = {f"image:{i.id}": i.id for i in images if i.status is ImageStatus.FAILED}
+    if not subjects:
+        return {}
+    moves = await activity.last_moves(db, organization, list(subjects), ImageStatus.FAILED)
+    return {
+        subjects[subject]: move.data["error"]
+        for subject, move in moves.items()
+        if "error" in move.data
+    }
+
+
+@read
+async def waits(db: Database, images: Sequence[Image]) -> dict[ImageId, OffloadWait]:
+    """Of those that are on their way to storage: when it is tried again, where something kept it
+    from that. As the queue knows it, so that an upload pays nothing for it."""
+    waiting = [image.id for image in images if image.status is ImageStatus.INGESTED]
+    if not waiting:
+        return {}
+    rows = await db.fetch(
+        "SELECT id, next_at, error FROM unnest($1::text[]) AS id "
+        "CROSS JOIN LATERAL job_standing('ingest.offload', id) WHERE next_at IS NOT NULL",
+        waiting,
+    )
+    return {row["id"]: OffloadWait(row["next_at"], row["error"]) for row in rows}
+
+
+@read
+async def page(
+    db: Database,
+    organization: str,
+    status: ImageStatus | None,
+    before: tuple[int, str] | None,
+    limit: int,
+) -> list[Image]:
+    """Newest first; one row more than asked tells that there is more. The state is written out, so
+    that the plan is made for it: few images are in most of them."""
+    of_status = f"AND status = '{status}'" if status else ""
+    rows = await db.fetch(
+        f"""
+        SELECT * FROM images WHERE organization = $1 {of_status}
+          AND ($2::bigint IS NULL OR (created_at, id) < ($2, $3))
+        ORDER BY created_at DESC, id DESC LIMIT $4
+        """,
+        organization,
+        *(before or (None, None)),
+        limit + 1,
+    )
+    return [_image(row) for row in rows]
 
 
 @write

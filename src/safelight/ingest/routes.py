@@ -1,31 +1,75 @@
-"""POST /api/upload and the record it makes."""
+"""POST /api/upload and the records it makes."""
 
 import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request
+from fastapi.exceptions import RequestValidationError
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
-from safelight.accounts.guard import Access, AsMember, ViewerById
-from safelight.errors import InvalidRequest, NotFound, SafelightError, UnknownError
+from safelight.accounts.guard import Access, AsMember, AsViewer, ViewerById
+from safelight.errors import (
+    InvalidRequest,
+    NotFound,
+    SafelightError,
+    Unavailable,
+    UnknownError,
+)
+from safelight.http.described import Described, HistoryItem, PageOf
+from safelight.http.errors import as_safelight_error
 from safelight.http.frame import DatabaseDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
-from safelight.infra.db import Database
+from safelight.infra.db import AWAY, Database
 from safelight.infra.injected import iso
 from safelight.ingest import repo
 from safelight.ingest.accept import Ingest, OnConflict, UploadRequest
-from safelight.ingest.contract import ANSWER, StreamError
-from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.ingest.answers import ImageAnswer, UploadAnswer
+from safelight.ingest.contract import ANSWER, DatabaseError, StreamError
+from safelight.ingest.lifecycle import Image, ImageStatus, OffloadWait
 from safelight.ingest.receive import check_declared_length
 from safelight.objects.keys import InvalidName, check_name
 
-router = APIRouter(tags=["ingest"])
+
+class ServerStopping(UnknownError):
+    """The server is stopping. Nothing was kept; please try again."""
 
 
-@router.post(
+class UploadRoute(Described):
+    """Counts and tells of every upload that is refused, also where it never reaches the handler:
+    without a sign-in, without the role, elsewhere, with a parameter that cannot be read."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        handle = super().get_route_handler()
+
+        async def told(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except Exception as error:
+                _account(request, error)
+                raise
+
+        return told
+
+
+def _account(request: Request, error: Exception) -> None:
+    known: SafelightError = UnknownError()
+    if isinstance(error, (SafelightError, RequestValidationError, *AWAY)):
+        known = as_safelight_error(request, error)
+    if isinstance(known, Unavailable):
+        known = DatabaseError()
+    ingest: Ingest = request.app.state.registry.get(Ingest)
+    ingest.account_failure(known, error.__cause__ or error)
+
+
+router = APIRouter(tags=["ingest"], route_class=Described)
+uploading = APIRouter(route_class=UploadRoute)
+
+
+@uploading.post(
     "/api/upload",
     status_code=201,
     summary="Upload one image",
@@ -43,6 +87,7 @@ router = APIRouter(tags=["ingest"])
             },
         }
     },
+    response_model=UploadAnswer,
 )
 async def upload(
     request: Request,
@@ -65,7 +110,7 @@ async def receive(
     on_conflict: OnConflict = OnConflict.REPLACE,
     checksum: str | None = None,
 ) -> Image:
-    """For the page's form as well; every failure is counted."""
+    """For the page's form as well. Whatever happens, whoever sends is answered in our words."""
     try:
         _check_name(name)
         check_declared_length(_content_length(request), ingest.limits)
@@ -77,31 +122,64 @@ async def receive(
             on_conflict=on_conflict,
             checksum=checksum,
         )
-        return await ingest.accept(wanted, request.stream())
+        async with ingest.quotas.upload(wanted.organization):
+            try:
+                return await ingest.accept(wanted, request.stream())
+            except ClientDisconnect as error:
+                raise StreamError("The upload broke off before its end.") from error
     except asyncio.CancelledError as error:
         # The server stops and has waited long enough. Whoever sends is told, and answered even so.
-        stopping = UnknownError("The server is stopping. Nothing was kept; please try again.")
-        ingest.account_failure(stopping, error)
-        raise stopping from error
-    except ClientDisconnect as error:
-        broken = StreamError("The upload broke off before its end.")
-        ingest.account_failure(broken, error)
-        raise broken from error
-    except SafelightError as error:
-        ingest.account_failure(error, error.__cause__)
-        raise
-    except Exception as error:
-        ingest.account_failure(UnknownError(), error)
-        raise
+        raise ServerStopping from error
 
 
-@router.get("/api/images/{image_id}", summary="One image's record")
+router.include_router(uploading)
+
+
+@router.get(
+    "/api/organizations/{org}/images",
+    summary="Images by what became of them",
+    response_model=PageOf[ImageAnswer],
+)
+async def images(
+    access: AsViewer,
+    db: DatabaseDep,
+    cursors: CursorsDep,
+    wanted: PageRequest,
+    status: Annotated[ImageStatus | None, Query(description="Only those in this state.")] = None,
+) -> dict[str, Any]:
+    """Newest first. An image that could not be stored (`FAILED`) says why in `failure`; one whose
+    storage has to wait says until when, and for what."""
+    limit, cursor = wanted
+    purpose = f"images:{access.organization}:{status}"
+    before = cursors.read(purpose, cursor)
+    rows = await repo.page(
+        db, access.organization, status, (before[0], before[1]) if before else None, limit
+    )
+    failures = await repo.failures(db, access.organization, rows)
+    waits = await repo.waits(db, rows)
+    return page(
+        rows,
+        limit,
+        lambda row: _shown(row, failures.get(row.id), waits.get(row.id)),
+        lambda row: cursors.make(purpose, [row.created_at, row.id]),
+    )
+
+
+@router.get("/api/images/{image_id}", summary="One image's record", response_model=ImageAnswer)
 async def show(
     image_id: str,
     caller: ViewerById,
     db: DatabaseDep,
 ) -> dict[str, Any]:
     image = await _visible(db, caller, image_id)
+    failures = await repo.failures(db, image.organization, [image])
+    waits = await repo.waits(db, [image])
+    return _shown(image, failures.get(image.id), waits.get(image.id))
+
+
+def _shown(
+    image: Image, failure: dict[str, Any] | None, wait: OffloadWait | None
+) -> dict[str, Any]:
     body = {
         "id": image.id,
         "imageId": image.id,
@@ -118,11 +196,17 @@ async def show(
         "updatedAt": iso(image.updated_at),
     }
     if image.status is ImageStatus.FAILED:
-        body["failure"] = await repo.failure(db, image.organization, image.id)
+        body["failure"] = failure
+    if wait:
+        body |= {"nextAttemptAt": iso(wait.next_at), "lastError": wait.error}
     return body
 
 
-@router.get("/api/images/{image_id}/history", summary="How one image came to its state")
+@router.get(
+    "/api/images/{image_id}/history",
+    summary="How one image came to its state",
+    response_model=PageOf[HistoryItem],
+)
 async def history(
     image_id: str,
     caller: ViewerById,

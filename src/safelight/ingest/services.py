@@ -47,7 +47,12 @@ def open_ingest(
     """`remember` spares whoever delivers an event reading it back. Whoever opens this lets
     `IngestSweep.at_start` run before the first upload."""
     settings = base.settings
-    limits = UploadLimits(settings.max_upload_bytes, settings.max_pixels, settings.accepted_types)
+    limits = UploadLimits(
+        settings.max_upload_bytes,
+        settings.max_pixels,
+        settings.accepted_types,
+        settings.max_uploads_at_once,
+    )
     ingest = Ingest(base.units, directory, limits, base.ids, base.metrics)
     offload = Offload(base.units, store, directory, base.queue, remember, base.metrics)
     sweep = IngestSweep(

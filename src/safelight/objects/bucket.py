@@ -87,12 +87,7 @@ async def asked(request: Awaitable[T], missing: str | None = None) -> T:
     except TimeoutError:
         raise
     except (BaseError, OSError) as error:
-        raise StoreUnavailable(
-            f"The object store did not answer as it should: {_reason(str(error))}"
-        ) from error
-
-
-def _reason(text: str) -> str:
-    """The bucket's own code, which stands far behind, and the first line."""
-    code = _CODE.search(text)
-    return f"{f'{code[1]}: ' if code else ''}{text.partition(chr(10))[0][:300]}"
+        text = str(error)
+        code = _CODE.search(text)  # the bucket's own, which stands far behind
+        first_line = text.partition("\n")[0][:300]
+        raise StoreUnavailable.because(first_line, code[1] if code else None) from error

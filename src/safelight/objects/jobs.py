@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.queue.jobs import DAY, HOUR, MINUTE, Backoff, JobKind, Nothing, Schedule
+from safelight.infra.queue.jobs import HOUR, MINUTE, STEADFAST, JobKind, Nothing, Schedule
 from safelight.settings import Settings
 
 
@@ -15,17 +15,21 @@ class DeliverPayload:
 
 @dataclass(frozen=True, slots=True)
 class RejectedNoticePayload:
+    """With what was sent, as far as a person reads, and why it cannot be taken."""
+
     noticeId: int  # noqa: N815 - likewise
+    reason: str = ""
+    body: str = ""
 
 
 DELIVER = JobKind(
     "objects.deliver",
     payload=DeliverPayload,
     limit=16,
-    retry=Backoff(attempts=4, patience=DAY),
+    retry=STEADFAST,
     subject=lambda delivery: f"upload:{delivery.name}",
 )
-# Its handler's only verdict is the dead letter, unless the notice can be read after all.
+# Born a dead letter. Redriven, it ends as one again, unless the notice can be read after all.
 REJECTED = JobKind("objects.rejected", payload=RejectedNoticePayload)
 COLLECT = JobKind("objects.collect", payload=Nothing, limit=1)
 SCRUB = JobKind("objects.scrub", payload=Nothing, limit=1)

@@ -33,6 +33,7 @@ _TRIMMED: Final = " ."
 _WORTH_NORMALIZING: Final = 2048
 _WORD = re.compile(r"[^\W_]+")
 _MOST_WORDS = 32
+_LONGEST_WORD = 500
 
 
 class InvalidName(ValueError):
@@ -76,12 +77,13 @@ def check_stored_name(name: str) -> None:
         raise InvalidName(fault)
 
 
-def numbered(name: str, n: int) -> str:
-    """A clean name with ` (n)` before its extension, still clean."""
+def around_number(name: str, digits: int) -> tuple[str, str]:
+    """What stands before and after a number of so many digits that tells a clean name from others
+    of it, ` (n)` before its extension. With the number in between it is clean again."""
     stem, dotted = _split_extension(name)
-    suffix = f" ({n})"
-    room = NAME_BYTES - len(suffix) - len(dotted.encode())
-    return _cut(stem, room).rstrip(" ") + suffix + dotted
+    after = f"){dotted}"
+    room = NAME_BYTES - len(" (") - digits - len(after.encode())
+    return _cut(stem, room).rstrip(" ") + " (", after
 
 
 def check_organization_id(organization_id: str) -> None:
@@ -145,7 +147,8 @@ def words(*texts: str | None) -> list[str]:
 
 def prefix_query(text: str) -> str | None:
     """Every word of the text as a prefix, in PostgreSQL's notation; None when it has no word."""
-    quoted = [f"'{word}':*" for word in words(text)]  # a word holds no quote and no backslash
+    # A word holds no quote and no backslash; beyond some two thousand bytes PostgreSQL takes none.
+    quoted = [f"'{word[:_LONGEST_WORD]}':*" for word in words(text)]
     return " & ".join(quoted) or None
 
 

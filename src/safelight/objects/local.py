@@ -24,6 +24,7 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from safelight.errors import ConfigurationError
@@ -133,9 +134,9 @@ class Blobs:
                 return
             same = self._deed is not None and deed_in(self.root) == self._deed
         except OSError as error:
-            raise StoreUnavailable(f"The blob directory {self.root} is away: {error}") from error
+            raise StoreUnavailable.because(f"{self.root} is away: {error}") from error
         if not same:
-            raise StoreUnavailable(
+            raise StoreUnavailable.because(
                 f"{self.root} is not the directory it was. Is its volume mounted?"
             )
         self._synced.clear()
@@ -288,7 +289,7 @@ class LocalStore:
     async def check(self) -> None:
         self._blobs.ensure_there()
         if not os.access(self._blobs.root, os.W_OK):
-            raise StoreUnavailable(f"The blob directory {self._blobs.root} cannot be written.")
+            raise StoreUnavailable.because(f"{self._blobs.root} cannot be written.")
 
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
         async def write(landed: Landed) -> Written:
@@ -347,7 +348,8 @@ class LocalStore:
     async def get(self, key: str, start: int = 0, stop: int | None = None) -> Content:
         info, blob = await self._find(key)
         first, end = within(info.size, start, stop)
-        return Content(info, first, end, self._chunks(blob, first, end))
+        opening = partial(self._opened, blob, info.size)
+        return Content(info, first, end, self._chunks(blob, first, end), opening)
 
     async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
         return await repo.listed(self._db, prefix, after, limit)
@@ -357,6 +359,13 @@ class LocalStore:
         if found is None or found[1] is None:
             raise NoSuchObject
         return found[0], found[1]
+
+    def _opened(self, blob: str, size: int) -> int:
+        file = self._blobs.open(blob)
+        if os.fstat(file).st_size != size:
+            os.close(file)
+            raise DamagedObject
+        return file
 
     async def _chunks(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
         """Opened when first asked: a blob outlives its object by the grace period."""

@@ -31,6 +31,7 @@ from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.infra.files import CHUNK, ByteSource, Measured, OnDisk, Spool, measure
 from safelight.infra.injected import Clock, Ids
+from safelight.infra.turns import Turns
 from safelight.objects import repo
 from safelight.objects.bucket import asked, limited
 from safelight.objects.claim import claim_bucket
@@ -103,7 +104,7 @@ class S3Store:
         self._place = Place.TELLING_BUCKET if telling else Place.BUCKET
         spool.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._spool = Spool(spool, ids)
-        self._writes = asyncio.Semaphore(_WRITES)
+        self._writes = Turns(_WRITES)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._where = where
         self._ours: str | None = None
@@ -133,7 +134,7 @@ class S3Store:
         try:
             await self.ready()
         except ConfigurationError as error:
-            raise StoreUnavailable(error.message) from error
+            raise StoreUnavailable.because(error.message) from error
 
     async def mark(self) -> str | None:
         """Whose the bucket says it is."""
@@ -187,7 +188,7 @@ class S3Store:
         await self._ready()
         async with self._spool.on_disk(source) as file:
             what = await self._measured(file, facts.sha256)
-            async with self._turn(key), self._writes:
+            async with self._turn(key), self._writes.turn():
                 answer = await beaten() if beaten else None
                 if answer is not None:
                     return answer
@@ -309,7 +310,8 @@ class S3Store:
 
 
 async def _chunks(found: Any) -> AsyncIterator[bytes]:
-    async for chunk in found.stream(min_chunk_size=CHUNK):
+    stream = aiter(found.stream(min_chunk_size=CHUNK))
+    while (chunk := await asked(anext(stream, None))) is not None:
         yield bytes(chunk)
 
 

@@ -13,13 +13,17 @@ Guarantees (tests/objects/test_conformance.py holds each store to them)
 Gap: in a bucket whose notifications are the source of events, they are the bucket's to keep.
 """
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
+
+import structlog
 
 from safelight.errors import NotFound, SafelightError, Unavailable
-from safelight.infra.files import ByteSource
+from safelight.infra.files import ByteSource, joined
 from safelight.objects.events import Action
 
 R = TypeVar("R")
@@ -37,6 +41,15 @@ class DamagedObject(SafelightError):
 
 class StoreUnavailable(Unavailable):
     """The object store cannot be reached right now. Try again in a moment."""
+
+    says_it_all = True
+
+    @classmethod
+    def because(cls, reason: str, code: str | None = None) -> Self:
+        """The reason names places and keys, so it is the log's. Whoever asked, or sees the job that
+        did, hears what to do, and the store's own `code`."""
+        structlog.get_logger().warning("store.unavailable", reason=reason)
+        return cls(f"{cls.default_message()} ({code})" if code else None, reason=reason)
 
 
 class Retake(Exception):
@@ -72,12 +85,27 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Bytes `start` to `stop` (exclusive) of an object."""
+    """Bytes `start` to `stop` (exclusive) of an object. Where it lies in a file, `open` gives a
+    descriptor of the whole, for the caller to close."""
 
     info: ObjectInfo
     start: int
     stop: int
     chunks: AsyncIterator[bytes]
+    open: Callable[[], int] | None = None
+
+    @asynccontextmanager
+    async def source(self) -> AsyncIterator[bytes | int]:
+        """All of it, for a child: an open file's descriptor, so that the bytes never pass through
+        this process; else the bytes."""
+        if self.open is None:
+            yield await joined(self.chunks)
+            return
+        file = self.open()
+        try:
+            yield file
+        finally:
+            os.close(file)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Takes a store's notifications in: what can be processed gets a job, what cannot a dead letter."""
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass
 
@@ -8,10 +9,10 @@ import structlog
 from safelight.accounts import repo as accounts
 from safelight.infra.activity import Units
 from safelight.infra.queue.jobs import TOPIC, Dead, Done, Failure, Job, Verdict
-from safelight.objects.jobs import DELIVER, REJECTED, RejectedNoticePayload
+from safelight.objects.jobs import DELIVER, RejectedNoticePayload
 from safelight.objects.notifications import repo
 from safelight.objects.notifications.normalise import normalise
-from safelight.objects.notifications.notice import Notice
+from safelight.objects.notifications.notice import Normalised, Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,33 +29,45 @@ class Intake:
 
     async def take(self, body: object) -> IntakeCounts:
         """All of one body in one transaction: a sender that hears nothing sends it again, whole."""
-        found = normalise(body)
+        found = await asyncio.to_thread(normalise, body)  # of megabytes, that takes seconds
         organizations = {notice.organization for notice in found.events}
         known = await accounts.known_organizations(self._units.db, sorted(organizations))
         notices = [n for n in found.events if n.organization in known and self._is_ours(n)]
-        strangers = len(found.events) - len(notices)
         async with self._units.open("") as unit:
             await repo.add_events(unit.connection, notices, unit.now)
             await repo.add_rejected(unit.connection, found.rejected, unit.now)
-            for kind in (DELIVER, REJECTED):
-                unit.announce(TOPIC, kind.name)
-        reasons = Counter(item.reason for item in found.ignored)
-        reasons["no such organization, or another bucket"] += strangers
-        structlog.get_logger().info(
-            "object events", accepted=len(notices), ignored=dict(+reasons),
-            rejected=[item.reason for item in found.rejected[:10]],
-        )  # fmt: skip
-        return IntakeCounts(len(notices), len(found.ignored) + strangers, len(found.rejected))
+            if found.confirmations:
+                await repo.keep_confirmations(unit.connection, found.confirmations, unit.now)
+            unit.announce(TOPIC, DELIVER.name)
+        return _told(found, len(notices))
 
     def _is_ours(self, notice: Notice) -> bool:
         return self._bucket is None or notice.bucket in {None, self._bucket}
 
     async def handle_rejected(self, job: Job[RejectedNoticePayload]) -> Verdict:
-        """Redriven, for instance after an upgrade, a notice is read again first."""
+        """Redriven, for instance after an upgrade: it is read again."""
         item = await repo.rejected(self._units.db, job.payload.noticeId)
         if item is None:
             return Done()
-        if not normalise(item.raw).rejected:
-            await self.take(item.raw)
-            return Done()
-        return Dead(Failure(item.code, item.reason))
+        if (await asyncio.to_thread(normalise, item.raw)).rejected:
+            return Dead(Failure(item.code, item.reason))
+        await self.take(item.raw)
+        return Done()
+
+
+def _told(found: Normalised, accepted: int) -> IntakeCounts:
+    """What became of them, in the log and as the sender hears it: a question is no event."""
+    log, strangers = structlog.get_logger(), len(found.events) - accepted
+    reasons = Counter(item.reason for item in found.ignored)
+    reasons["no such organization, or another bucket"] += strangers
+    log.info(
+        "object events", accepted=accepted, ignored=dict(+reasons),
+        rejected=[item.reason for item in found.rejected[:10]],
+    )  # fmt: skip
+    for asked in found.confirmations[:10]:
+        log.warning(
+            "SNS asks for a confirmation: open the address once, if the topic is yours",
+            kind=asked.kind, topic=asked.topic, address=asked.url,
+        )  # fmt: skip
+    ignored = len(found.ignored) + len(found.confirmations) + strangers
+    return IntakeCounts(accepted, ignored, len(found.rejected))

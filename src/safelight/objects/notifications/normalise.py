@@ -1,7 +1,8 @@
 """From whatever a store or its courier sends to events.
 
-Guarantees: never raises; one record's fate does not depend on another's; nothing is lost: each
-record ends as an event, as ignored or as rejected, and what `raw` holds fits a JSON column.
+Guarantees: raises nothing but `TooManyRecords`, before anything is decided; one record's fate does
+not depend on another's; nothing is lost: each record ends as an event, as ignored, as rejected or
+as something to confirm. What `raw` holds fits a JSON column, and read again it is judged the same.
 Known gap: keys and times are checked for their form, not for whether they tell the truth.
 """
 
@@ -9,9 +10,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final, assert_never
 
-from safelight.infra.storable import storable
+from safelight.errors import FileTooLarge
+from safelight.infra.storable import canonical, storable
 from safelight.objects.notifications.notice import (
     Body,
+    Confirmation,
     Ignored,
     Normalised,
     Notice,
@@ -25,6 +28,11 @@ DEEPEST: Final = 12
 MOST: Final = 10_000
 
 
+class TooManyRecords(FileTooLarge):
+    """One body can hold 10,000 records and envelopes. Nothing of it was taken; send fewer at a
+    time."""
+
+
 def normalise(body: object) -> Normalised:
     found = Normalised()
     waiting: list[tuple[object, int]] = [(body, 0)]
@@ -36,8 +44,7 @@ def normalise(body: object) -> Normalised:
         # The last in is the first out, so the order of a list is kept by turning it round.
         waiting.extend((inner, depth + 1) for inner in reversed(inside))
     if waiting:
-        rest = [thing for thing, _ in reversed(waiting)]
-        _file(Rejected("TOO_MANY", f"One body can hold {MOST} things; send fewer.", rest), found)
+        raise TooManyRecords
     return found
 
 
@@ -82,7 +89,7 @@ def _sorted_out(items: Iterable[NotificationItem], found: Normalised) -> list[ob
     return inside
 
 
-def _file(item: Notice | Ignored | Rejected, found: Normalised) -> None:
+def _file(item: Notice | Ignored | Rejected | Confirmation, found: Normalised) -> None:
     match item:
         case Notice():
             found.events.append(item)
@@ -90,10 +97,17 @@ def _file(item: Notice | Ignored | Rejected, found: Normalised) -> None:
             found.ignored.append(Ignored(item.code, item.reason, _kept(item.raw)))
         case Rejected():
             found.rejected.append(Rejected(item.code, item.reason, _kept(item.raw)))
+        case Confirmation():
+            found.confirmations.append(item)
         case never:
             assert_never(never)
 
 
 def _kept(raw: object) -> object:
-    """Null becomes its text, or a database would take it for the absence of a value."""
-    return "null" if raw is None else storable(raw)
+    """As it is, if a database takes it so. Otherwise its text, in which every character is there,
+    or else a cleaned key could be taken for another. What cannot even be written is cut, and then
+    no text of anything."""
+    clean = storable(raw)
+    if raw is not None and clean == raw:
+        return raw
+    return canonical(raw) or f"{canonical(clean)} …"

@@ -50,13 +50,23 @@ class Rejected:
 
 
 @dataclass(frozen=True, slots=True)
+class Confirmation:
+    """A courier asks whether it may bring us something (`kind`, in its own words). `url` is for a
+    person who knows the topic; nobody else opens it."""
+
+    kind: str
+    topic: str
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
 class Wrapped:
     """Something inside an envelope, still to be recognised; text is JSON to be parsed."""
 
     body: object
 
 
-NotificationItem: TypeAlias = Notice | Ignored | Rejected | Wrapped
+NotificationItem: TypeAlias = Notice | Ignored | Rejected | Confirmation | Wrapped
 Body: TypeAlias = Mapping[object, object]
 
 
@@ -74,3 +84,4 @@ class Normalised:
     events: list[Notice] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
     rejected: list[Rejected] = field(default_factory=list)
+    confirmations: list[Confirmation] = field(default_factory=list)

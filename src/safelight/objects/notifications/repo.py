@@ -4,10 +4,11 @@ what it could not read."""
 from collections.abc import Sequence
 
 from safelight.infra.db import Connection, Database, read, write
+from safelight.infra.storable import readable
 from safelight.objects.events import Action
 from safelight.objects.jobs import DELIVER, REJECTED
 from safelight.objects.keys import owner_of
-from safelight.objects.notifications.notice import Notice, Rejected
+from safelight.objects.notifications.notice import Confirmation, Notice, Rejected
 from safelight.objects.store import ObjectInfo
 
 
@@ -70,16 +71,22 @@ async def tell_again(
 
 @write
 async def add_rejected(connection: Connection, items: Sequence[Rejected], now: int) -> None:
-    """Each becomes a job whose only verdict is its dead letter."""
+    """Each has its dead letter, which shows it."""
     await connection.executemany(
         """
         WITH notice AS (
             INSERT INTO rejected_notices (code, reason, raw, received_at)
             VALUES ($1, $2, $3, $4) RETURNING id
         )
-        SELECT job_enqueue($5, '', jsonb_build_object('noticeId', id)) FROM notice
+        SELECT job_letter($5, '', jsonb_build_object('noticeId', id, 'reason', $2::text,
+                                                     'body', $6::text),
+                          jsonb_build_object('code', $1::text, 'message', $2::text))
+        FROM notice
         """,
-        [(item.code, item.reason, item.raw, now, REJECTED.name) for item in items],
+        [
+            (item.code, item.reason, item.raw, now, REJECTED.name, readable(item.raw))
+            for item in items
+        ],
     )
 
 
@@ -89,3 +96,38 @@ async def rejected(db: Database, notice_id: int) -> Rejected | None:
         "SELECT code, reason, raw FROM rejected_notices WHERE id = $1", notice_id
     )
     return None if row is None else Rejected(row["code"], row["reason"], row["raw"])
+
+
+# What a courier asks. Its addresses are good for three days, and nobody has many topics.
+_GOOD_FOR_MS = 3 * 86_400_000
+_MOST_TOPICS = 20
+
+
+@write
+async def keep_confirmations(
+    connection: Connection, items: Sequence[Confirmation], now: int
+) -> None:
+    """The newest of each topic; what is old or too much goes."""
+    await connection.executemany(
+        "INSERT INTO event_subscriptions (topic, kind, url, received_at) VALUES ($1, $2, $3, $4) "
+        "ON CONFLICT (topic) DO UPDATE SET kind = excluded.kind, url = excluded.url, "
+        "received_at = excluded.received_at",
+        [(item.topic, item.kind, item.url, now) for item in items],
+    )
+    await connection.execute(
+        "DELETE FROM event_subscriptions WHERE received_at < $1 OR topic NOT IN ("
+        "SELECT topic FROM event_subscriptions ORDER BY received_at DESC, topic LIMIT $2)",
+        now - _GOOD_FOR_MS,
+        _MOST_TOPICS,
+    )
+
+
+@read
+async def confirmations(db: Database, now: int) -> list[Confirmation]:
+    """Those that a person can still follow, the newest first."""
+    rows = await db.fetch(
+        "SELECT kind, topic, url FROM event_subscriptions WHERE received_at >= $1 "
+        "ORDER BY received_at DESC, topic",
+        now - _GOOD_FOR_MS,
+    )
+    return [Confirmation(**row) for row in rows]

@@ -4,18 +4,26 @@ import base64
 import hmac
 import json
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Depends, Request, Response
 from starlette.responses import JSONResponse
 
 from safelight.accounts.guard import Guard
 from safelight.errors import InvalidJson, NotFound, Unauthenticated
+from safelight.http.described import Described
 from safelight.http.frame import provided
+from safelight.objects.notifications.answers import TakenAnswer
 from safelight.objects.notifications.intake import Intake
 from safelight.settings import Settings
 
-router = APIRouter(tags=["events"])
+router = APIRouter(tags=["events"], route_class=Described)
+
+
+class EventsTokenMissing(Unauthenticated):
+    """The events token is missing or wrong. Send it as a Bearer token, or as Basic's password."""
+
+    headers: ClassVar[dict[str, str]] = {"www-authenticate": 'Bearer, Basic realm="safelight"'}
 
 
 class EventsSender(Guard):
@@ -27,7 +35,7 @@ class EventsSender(Guard):
             raise NotFound
         expected = settings.events_token.get_secret_value()
         if not hmac.compare_digest(_given_token(request).encode(), expected.encode()):
-            raise Unauthenticated("The events token is missing or wrong.")
+            raise EventsTokenMissing
 
 
 def _given_token(request: Request) -> str:
@@ -48,6 +56,7 @@ def _given_token(request: Request) -> str:
     status_code=202,
     dependencies=[Depends(EventsSender())],
     summary="Tell of what happened in the bucket",
+    response_model=TakenAnswer,
 )
 async def receive(request: Request, intake: Annotated[Intake, provided(Intake)]) -> Response:
     """Cloudflare R2, S3, MinIO, SNS, SQS and EventBridge shapes, one or many. What can never be

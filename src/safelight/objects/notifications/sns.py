@@ -1,15 +1,25 @@
 """SNS: an envelope around the text of another notification.
 
-A request to confirm a subscription is not followed: its address comes from outside, so a person
-opens it once after looking at the topic.
+A request to confirm a subscription, or its end, is not followed: its address comes from outside, so
+it is shown to a person, who opens it once after looking at the topic.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
-from safelight.objects.notifications.notice import Body, Format, Ignored, NotificationItem, Wrapped
+from safelight.objects.notifications.notice import (
+    Body,
+    Confirmation,
+    Format,
+    Ignored,
+    NotificationItem,
+    Wrapped,
+)
 from safelight.objects.notifications.reading import part
 
+_TOPIC: Final = re.compile(r"[!-~]{1,300}")
+_ADDRESS: Final = re.compile(r"https?://[!-~]{1,2000}")
 _CONFIRMATIONS: Final = frozenset({"SubscriptionConfirmation", "UnsubscribeConfirmation"})
 
 
@@ -26,11 +36,15 @@ def _is_confirmation(body: Body) -> bool:
 
 
 def _read_confirmation(body: Body) -> Iterable[NotificationItem]:
-    reason = (
-        f"SNS sent a {body['Type']} for the topic {str(body.get('TopicArn'))[:256]!a}. "
-        "If the topic is yours, open the SubscribeURL of this message once."
-    )
-    yield Ignored("CONFIRMATION", reason, body)
+    topic, url = body.get("TopicArn"), body.get("SubscribeURL")
+    if _fits(_TOPIC, topic) and _fits(_ADDRESS, url):
+        yield Confirmation(str(body["Type"]), str(topic), str(url))
+    else:
+        yield Ignored("CONFIRMATION", "It names no topic and address to confirm.", body)
+
+
+def _fits(pattern: re.Pattern[str], value: object) -> bool:
+    return isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
 def _is_record(body: Body) -> bool:
