@@ -102,3 +102,24 @@ def many_scans(side: int, scans: int) -> bytes:
     data = encoded(Image.new("L", (side, side)), "JPEG", progressive=True)
     last = data.rindex(b"\xff\xda")
     return data[:-2] + data[last:-2] * scans + data[-2:]
+
+
+def tiny_webp(width: int, height: int) -> bytes:
+    """One colour, lossless: no bit is spent on any pixel."""
+    bits = [(width - 1, 14), (height - 1, 14), (0, 1 + 3), (0, 3), *[(1, 4)] * 5]
+    word, at = 0, 0
+    for value, count in bits:
+        word |= value << at
+        at += count
+    body = b"\x2f" + word.to_bytes(-(-at // 8), "little")
+    body += b"\0" * (len(body) % 2)
+    chunk = b"VP8L" + struct.pack("<I", len(body)) + body
+    return b"RIFF" + struct.pack("<I", 4 + len(chunk)) + b"WEBP" + chunk
+
+
+def lying_avif(size: tuple[int, int], claimed: tuple[int, int] = (64, 64)) -> bytes:
+    """Its container says one size, what lies in it has another."""
+    data = bytearray(encoded(Image.new("L", size), "AVIF", speed=10))
+    at = data.index(b"ispe") + 8
+    data[at : at + 8] = struct.pack(">II", *claimed)
+    return bytes(data)

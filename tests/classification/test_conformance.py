@@ -17,6 +17,7 @@ from safelight.classification.classifiers import CLASSIFIERS, build, check
 from safelight.classification.declared import Declared
 from safelight.errors import ConfigurationError
 from safelight.settings import Settings, load
+from sandbox.shared import shared_sandbox
 
 NAMES = [name for name, _build in CLASSIFIERS]
 
@@ -35,7 +36,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Setting
 
 @pytest.fixture
 async def classifier(settings: Settings) -> AsyncIterator[Classifier]:
-    made = build(settings, HandClock())
+    made = build(settings, HandClock(), shared_sandbox())
     await made.open()
     yield made
     await made.close()
@@ -123,7 +124,7 @@ async def test_one_bad_image_among_many_hurts_nobody_else(classifier: Classifier
 
 
 async def test_opening_and_closing_twice_is_fine_and_closed_is_closed(settings: Settings) -> None:
-    made: Any = build(settings, HandClock())
+    made: Any = build(settings, HandClock(), shared_sandbox())
     await made.open()
     await made.open()
     await made.classify(photo("cat"))

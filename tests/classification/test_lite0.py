@@ -24,7 +24,7 @@ TOOL = Path(__file__).parents[2] / "tools/make_lite0_graph.py"
 
 @pytest.fixture(scope="module")
 def predict() -> Predict:
-    return lite0.load(100_000_000)
+    return lite0.load(100_000_000, lite0.weights_path())
 
 
 @pytest.fixture(scope="module")

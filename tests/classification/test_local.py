@@ -1,131 +1,233 @@
-"""Threads, loading and failing, without a real model: those are timing questions."""
+"""What a classifier makes of its children's ends and words; without a real network."""
 
 import asyncio
-import threading
+import json
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
+from structlog.testing import capture_logs
 
-from safelight.classification.base import ModelError, Prediction, Undecodable
-from safelight.classification.network import LocalClassifier, Predict
+from safelight.classification.base import (
+    ChildDied,
+    ModelAway,
+    ModelError,
+    Prediction,
+    Undecodable,
+)
+from safelight.classification.local import LocalClassifier
+from safelight.errors import ConfigurationError
+from safelight.sandbox.children import Kit
+from safelight.sandbox.limits import SandboxLimits
+from safelight.sandbox.sandbox import Sandbox
+from safelight.testing.waiting import until
+from sandbox.shared import is_locked, living
 
-ANSWER = Prediction("DAISY", 0.5)
+KIT = Kit.of("classification.odd_network", at_once=2)
+ANSWER = Prediction("DAISY", 0.5, labels=(("DAISY", 0.5),))
+LIMITS = SandboxLimits(memory_bytes=256 * 1024 * 1024, cpu_seconds=1)
 
 
-def made(load: Predict | Exception, threads: int = 2) -> LocalClassifier:
-    def loaded() -> Predict:
-        if isinstance(load, Exception):
-            raise load
-        return load
-
-    return LocalClassifier("test", "test", hash_model=lambda: "ff", load=loaded, threads=threads)
+@pytest.fixture
+async def sandbox() -> AsyncIterator[Sandbox]:
+    made = Sandbox(LIMITS)
+    yield made
+    await made.close()
 
 
-async def test_two_threads_take_sixteen_calls_two_at_a_time() -> None:
-    both, lock = threading.Barrier(2), threading.Lock()
-    busy, most = 0, 0
+@pytest.fixture
+def classifier(sandbox: Sandbox) -> LocalClassifier:
+    return LocalClassifier("test", "test", sandbox, hash_model=lambda: "ff", kit=lambda: KIT)
 
-    def predict(_data: bytes, **_: bool) -> Prediction:
-        nonlocal busy, most
-        with lock:
-            busy += 1
-            most = max(most, busy)
-        both.wait(20)
-        with lock:
-            busy -= 1
-        both.wait(20)
-        return ANSWER
 
-    classifier = made(predict)
+async def test_sixteen_calls_are_two_childrens_work(classifier: LocalClassifier) -> None:
     found = await asyncio.gather(*(classifier.classify(b"") for _ in range(16)))
-    await classifier.close()
     assert found == [ANSWER] * 16
-    assert most == 2
+    assert len(living(KIT.module)) <= 2
 
 
-async def test_the_model_is_loaded_once_by_whoever_comes_first() -> None:
-    loads = []
-
-    def load() -> Predict:
-        loads.append(1)
-        return lambda _data, **_: ANSWER
-
-    classifier = LocalClassifier("test", "test", hash_model=lambda: "ff", load=load, threads=4)
-    await classifier.open()
-    assert not loads
-    await asyncio.gather(*(classifier.classify(b"") for _ in range(16)))
-    await classifier.close()
-    assert loads == [1]
+async def test_a_decoders_own_words_are_for_the_log(classifier: LocalClassifier) -> None:
+    with capture_logs() as lines, pytest.raises(Undecodable) as refusal:
+        await classifier.classify(b"undecodable")
+    assert refusal.value.message == "no picture"
+    [line] = [line for line in lines if line["event"] == "an image cannot be decoded"]
+    assert (line["reason"], line["decoder"]) == ("no picture", "image file is truncated")
 
 
-async def test_opening_again_costs_nothing() -> None:
-    hashed = []
+async def test_opening_again_costs_nothing(sandbox: Sandbox) -> None:
+    hashed: list[int] = []
 
     def hash_model() -> str:
         hashed.append(1)
         return "ff"
 
-    classifier = LocalClassifier(
-        "test", "test", hash_model=hash_model, load=lambda: lambda _data, **_: ANSWER
-    )
+    classifier = LocalClassifier("test", "test", sandbox, hash_model=hash_model, kit=lambda: KIT)
     await classifier.open()
     await classifier.open()
-    await classifier.close()
     assert hashed == [1]
     assert classifier.model_hash == "ff"
 
 
-async def test_a_failed_load_is_tried_again() -> None:
-    tries = iter([OSError("the disk hiccuped"), None])
-
-    def load() -> Predict:
-        if problem := next(tries):
-            raise problem
-        return lambda _data, **_: ANSWER
-
-    classifier = LocalClassifier("test", "test", hash_model=lambda: "ff", load=load, threads=1)
-    with pytest.raises(ModelError, match="hiccuped"):
-        await classifier.classify(b"")
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (b"crash", ChildDied),
+        (b"eat", ChildDied),
+        (b"burn", ChildDied),
+        (b"bug", ChildDied),
+        (b"model", ModelError),
+        (b"undecodable", Undecodable),
+        (b"killed", ModelAway),
+    ],
+)
+async def test_how_an_image_can_end(
+    classifier: LocalClassifier, data: bytes, error: type[Exception]
+) -> None:
+    """And the next one is none the worse for it."""
+    with pytest.raises(error) as raised:
+        await classifier.classify(data)
+    assert type(raised.value) is error
     assert await classifier.classify(b"") == ANSWER
-    await classifier.close()
 
 
-@pytest.mark.parametrize("error", [RuntimeError("broken"), MemoryError(), ValueError()])
-async def test_whatever_goes_wrong_inside_is_the_models_fault(error: Exception) -> None:
-    def predict(_data: bytes, **_: bool) -> Prediction:
-        raise error
-
-    classifier = made(predict)
-    with pytest.raises(ModelError, match=type(error).__name__):
-        await classifier.classify(b"")
-    await classifier.close()
+async def test_an_image_that_takes_too_long_ends_its_child(sandbox: Sandbox) -> None:
+    kit = Kit.of("classification.odd_network", limits=SandboxLimits(wall_seconds=0.5))
+    classifier = LocalClassifier("test", "test", sandbox, hash_model=lambda: "ff", kit=lambda: kit)
+    with pytest.raises(ChildDied, match="time"):
+        await classifier.classify(b"burn")
 
 
-async def test_an_undecodable_image_is_not_the_models_fault() -> None:
-    classifier = made(Undecodable())
+async def test_a_child_that_dies_blames_no_other_image(classifier: LocalClassifier) -> None:
+    work = [b"", b"crash", b"", b"", b"crash", b"", b"", b""]
+    found = await asyncio.gather(*map(classifier.classify, work), return_exceptions=True)
+    assert [isinstance(one, ChildDied) for one in found] == [one == b"crash" for one in work]
+
+
+def _starts(child: psutil.Process) -> bool:
+    return not is_locked(child.pid)
+
+
+def _is_at_it(child: psutil.Process) -> bool:
+    return child.status() == psutil.STATUS_STOPPED
+
+
+def _waits(child: psutil.Process) -> bool:
+    return is_locked(child.pid) and not _is_at_it(child)
+
+
+async def _shot(wanted: Callable[[psutil.Process], bool]) -> int:
+    def find() -> int | None:
+        with suppress(psutil.NoSuchProcess):
+            for child in filter(wanted, living(KIT.module)):
+                child.kill()
+                return child.pid
+        return None
+
+    pid: int = await until(find)
+    await until(lambda: pid not in {child.pid for child in living(KIT.module)})
+    return pid
+
+
+async def test_children_killed_at_any_moment_cost_no_image(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """While it starts, in the middle of an image, and while it waits for the next one."""
+    hold, killed = tmp_path / "hold", []
+    kit = Kit.of("classification.odd_network", at_once=2, held_by=str(hold))
+    classifier = LocalClassifier("test", "test", sandbox, hash_model=lambda: "ff", kit=lambda: kit)
+    with (tmp_path / "image").open("w+b", buffering=0) as image:
+        for _ in range(3):
+            hold.touch()
+            os.pwrite(image.fileno(), b"stop", 0)
+            answer = asyncio.create_task(classifier.classify(image.fileno()))
+            killed.append(await _shot(_starts))
+            hold.unlink()
+            await until(lambda: any(map(_is_at_it, living(KIT.module))))
+            os.pwrite(image.fileno(), b"fine", 0)  # the next child is not to stop at it again
+            killed.append(await _shot(_is_at_it))
+            assert await answer == ANSWER
+            killed.append(await _shot(_waits))
+    assert len(set(killed)) == 9
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"labels": [], "embedding": 0},
+        {"labels": [["<b>NOT A CLASS</b>", 0.5]], "embedding": 0},
+        {"labels": [["DAISY", 7]], "embedding": 0},
+        {"labels": [["DAISY", float("nan")]], "embedding": 0},
+        {"labels": [["DAISY", 0.5]], "embedding": "x"},
+        {"labels": "DAISY", "embedding": 0},
+        {"labels": [["DAISY", 0.5, 3]], "embedding": 0},
+        {"labels": [["DAISY", 0.5]] * 6, "embedding": 0},
+        {"labels": [[["DAISY"], 0.5]], "embedding": 0},
+        {"labels": [["DAISY", True]], "embedding": 0},
+        {"labels": [["DAISY", 0.5]], "embedding": 1},
+        {"labels": [["DAISY", 0.5]], "embedding": 0, "more": 1},
+        {"undecodable": ["no picture"], "decoder": ""},
+        {"undecodable": "no picture"},
+        {"undecodable": "x" * 3000, "decoder": ""},
+        {"undecodable": "no picture", "decoder": "\0"},
+        {"failed": 7},
+        {"failed": "x" * 3000},
+        {"failed": "\ud800"},
+    ],
+)
+async def test_a_child_in_the_hands_of_an_image_is_not_believed(
+    sandbox: Sandbox, facts: dict[str, Any]
+) -> None:
+    """Nor asked again."""
+    kit = replace(KIT, at_once=1)
+    classifier = LocalClassifier("test", "test", sandbox, hash_model=lambda: "ff", kit=lambda: kit)
+    assert await classifier.classify(b"") == ANSWER
+    [liar] = living(KIT.module)
+    with pytest.raises(ChildDied):
+        await classifier.classify(json.dumps({**facts}).encode())
+    assert await classifier.classify(b"") == ANSWER
+    assert liar not in living(KIT.module)
+
+
+async def test_a_child_that_refuses_an_image_goes_on(classifier: LocalClassifier) -> None:
     with pytest.raises(Undecodable):
+        await classifier.classify(b"undecodable")
+    [child] = living(KIT.module)
+    with pytest.raises(ModelError):
+        await classifier.classify(b"model")
+    assert living(KIT.module) == [child]
+
+
+@pytest.mark.parametrize("trouble", ["gone", "ConfigurationError"])
+async def test_a_model_that_cannot_be_loaded_any_more_is_away(
+    sandbox: Sandbox, trouble: str
+) -> None:
+    """Its file was replaced, or its volume is not mounted; where that is, is nobody's news."""
+    kit = Kit.of("classification.odd_network", trouble=trouble)
+    classifier = LocalClassifier("test", "test", sandbox, hash_model=lambda: "ff", kit=lambda: kit)
+    with pytest.raises(ModelAway, match="cannot be loaded") as refusal:
         await classifier.classify(b"")
-    await classifier.close()
+    assert "/models" not in refusal.value.message
 
 
-async def test_a_cancelled_caller_frees_the_place_it_waited_for() -> None:
-    begun, go = threading.Event(), threading.Event()
-    seen = []
+async def test_a_model_that_is_not_there_any_more_is_away(sandbox: Sandbox) -> None:
+    def missing() -> Kit:
+        raise ConfigurationError("The weights are missing.")
 
-    def predict(data: bytes, **_: bool) -> Prediction:
-        begun.set()
-        go.wait(20)
-        seen.append(data)
-        return ANSWER
+    classifier = LocalClassifier("test", "test", sandbox, hash_model=lambda: "ff", kit=missing)
+    with pytest.raises(ModelAway, match="cannot be loaded"):
+        await classifier.classify(b"")
 
-    classifier = made(predict, threads=1)
-    first = asyncio.create_task(classifier.classify(b"first"))
-    await asyncio.to_thread(begun.wait, 20)
-    second = asyncio.create_task(classifier.classify(b"second"))
-    await asyncio.sleep(0)
-    second.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await second
-    go.set()
-    await first
-    await classifier.close()
-    assert seen == [b"first"]
+
+async def test_without_children_the_model_is_away(
+    classifier: LocalClassifier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(ModelAway):
+        await classifier.classify(b"")

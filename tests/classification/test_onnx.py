@@ -1,4 +1,3 @@
-import asyncio
 import hashlib
 import json
 from pathlib import Path
@@ -14,9 +13,11 @@ from classification.small_model import FRUIT, write
 from safelight.classification import onnx
 from safelight.classification.base import ModelError
 from safelight.classification.declared import PRESETS, Declared, parse
-from safelight.classification.network import LocalClassifier
+from safelight.classification.local import LocalClassifier
+from safelight.classification.network import Predict
 from safelight.errors import ConfigurationError
 from safelight.settings import load
+from sandbox.shared import shared_sandbox
 
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "resnet": ("resnet", {}),
@@ -33,42 +34,42 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def classifier(path: Path, preprocessing: str = "resnet") -> LocalClassifier:
-    chosen = {"classifier": "onnx", "onnx_model": path, "onnx_preprocessing": preprocessing}
-    return onnx.build(load(chosen), HandClock())
+def loaded(path: Path, preprocessing: str = "resnet") -> Predict:
+    """As a child does; here in this process."""
+    return onnx.load(path, parse(preprocessing), 20_000_000)
 
 
-def opened(path: Path, preprocessing: str = "resnet") -> LocalClassifier:
-    made = classifier(path, preprocessing)
-    asyncio.run(made.open())
-    return made
+def classifier(path: Path) -> LocalClassifier:
+    chosen = {"classifier": "onnx", "onnx_model": path}
+    return onnx.build(load(chosen), HandClock(), shared_sandbox())
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_network_sees_what_its_preprocessing_declares(tmp_path: Path, variant: str) -> None:
     preprocessing, options = VARIANTS[variant]
     path = write(tmp_path / "fruit.onnx", parse(preprocessing), **options)
-    model = opened(path, preprocessing)
+    model = loaded(path, preprocessing)
     for label, (_index, colour) in FRUIT.items():
-        found = model.predict(encoded(Image.new("RGB", (300, 200), colour), "PNG"))
+        found = model(encoded(Image.new("RGB", (300, 200), colour), "PNG"))
         assert found.label == label
         assert 0.16 < found.score <= 1
         assert found.embedding is None
 
 
-def test_the_model_goes_by_its_file_and_its_hash(tmp_path: Path) -> None:
+async def test_the_model_goes_by_its_file_and_its_hash(tmp_path: Path) -> None:
     path = write(tmp_path / "fruit-v2.onnx", Declared())
-    model = opened(path)
+    model = classifier(path)
+    await model.open()
     assert model.name == "onnx"
     assert model.model == "fruit-v2"
     assert model.model_hash == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def test_the_middle_of_the_image_is_what_counts(tmp_path: Path) -> None:
-    model = opened(write(tmp_path / "fruit.onnx", Declared()))
+    model = loaded(write(tmp_path / "fruit.onnx", Declared()))
     image = Image.new("RGB", (900, 300), FRUIT["STRAWBERRY"][1])
     image.paste(FRUIT["LEMON"][1], (300, 0, 600, 300))
-    assert model.predict(encoded(image, "JPEG", quality=95)).label == "LEMON"
+    assert model(encoded(image, "JPEG", quality=95)).label == "LEMON"
 
 
 @pytest.mark.parametrize(
@@ -109,7 +110,7 @@ def test_a_model_that_contradicts_its_declaration_stops_the_start(
 ) -> None:
     path = write(tmp_path / "fruit.onnx", declared, **options)
     with pytest.raises(ConfigurationError, match=reason):
-        opened(path, preprocessing)
+        loaded(path, preprocessing)
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\x08\x08" * 50])
@@ -117,24 +118,27 @@ def test_a_file_that_is_no_model_stops_the_start(tmp_path: Path, content: bytes)
     path = tmp_path / "broken.onnx"
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match="SAFELIGHT_ONNX_MODEL"):
-        opened(path)
+        loaded(path)
 
 
-def test_a_missing_file_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="SAFELIGHT_ONNX_MODEL"):
-        opened(tmp_path / "nowhere.onnx")
+async def test_a_child_tries_the_file_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="SAFELIGHT_ONNX_MODEL cannot be read"):
+        await classifier(tmp_path / "nowhere.onnx").open()
+    small = write(tmp_path / "small.onnx", Declared(size=96))
+    with pytest.raises(ConfigurationError, match="set size and layout"):
+        await classifier(small).open()
 
 
 def test_scores_that_are_no_numbers_are_the_models_fault(tmp_path: Path) -> None:
     declared = Declared(scale=1e36, mean=(0, 0, 0), std=(1, 1, 1))
-    model = opened(write(tmp_path / "fruit.onnx", Declared()), declared.model_dump_json())
+    model = loaded(write(tmp_path / "fruit.onnx", Declared()), declared.model_dump_json())
     with pytest.raises(ModelError, match="usable scores"):
-        model.predict(plain("red"))
+        model(plain("red"))
 
 
 @pytest.mark.parametrize("name", ["resnet50", "squeezenet", "shufflenet"])
 def test_the_published_graphs_fit(name: str) -> None:
     """As in the model zoo, shape for shape; without real weights every class is as likely."""
     path = Path(onnx_package.__file__).parent / f"backend/test/data/light/light_{name}.onnx"
-    model = opened(path, '{"output": "probabilities"}')
-    assert model.predict(plain("red")).score == pytest.approx(1 / 1000)
+    model = loaded(path, '{"output": "probabilities"}')
+    assert model(plain("red")).score == pytest.approx(1 / 1000)

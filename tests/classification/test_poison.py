@@ -3,6 +3,7 @@
 import random
 import struct
 import time
+import tracemalloc
 import zlib
 
 import pytest
@@ -21,6 +22,7 @@ from classification.images import (
 )
 from safelight.classification.base import Undecodable
 from safelight.classification.preprocess import Decoder
+from safelight.headers.refusals import AGAIN, DAMAGED, EXPORT, UPLOAD
 
 LIMIT = 100_000_000
 SMALL = opened(photo("cat")).resize((120, 80))
@@ -81,11 +83,44 @@ def test_garbage_is_refused(data: bytes) -> None:
     assert not survives(data)
 
 
-def test_a_refusal_says_why_and_nothing_of_our_insides() -> None:
-    with pytest.raises(Undecodable) as refusal, Decoder(LIMIT).decoded(b"garbage"):
+def refusal_of(data: bytes, limit: int = LIMIT) -> Undecodable:
+    with pytest.raises(Undecodable) as refusal, Decoder(limit).decoded(data):
         pass
     assert refusal.value.code == "UNDECODABLE"
-    assert refusal.value.message == "The bytes are not a JPEG, PNG, WebP, GIF or AVIF image."
+    return refusal.value
+
+
+def cut(kind: str) -> bytes:
+    return encoded(SMALL, kind)[:-40]
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"garbage", f"This is text, which is not accepted. {UPLOAD}"),
+        (encoded(SMALL, "TIFF"), f"This is a TIFF image, which is not accepted. {EXPORT}"),
+        (
+            b"\x89PNG\r\n\x1a\n",
+            f"The PNG file is cut short: it ends before its width and height. {AGAIN}",
+        ),
+        *((cut(kind), DAMAGED) for kind in FORMATS),
+        (encoded(SMALL, "JPEG").removesuffix(b"\xff\xd9"), DAMAGED),
+    ],
+)
+def test_a_refusal_says_why_and_what_to_do(data: bytes, words: str) -> None:
+    assert refusal_of(data).message == words
+
+
+def test_the_decoders_own_words_are_kept_apart() -> None:
+    refusal = refusal_of(cut("JPEG"))
+    assert "truncated" in refusal.decoder
+    assert "truncated" not in refusal.message
+
+
+@pytest.mark.parametrize("limit", [9_599, 3_000])
+def test_too_many_pixels_are_told_with_the_limit(limit: int) -> None:
+    words = refusal_of(encoded(SMALL, "PNG"), limit).message
+    assert f"at most {limit / 1e6:g} megapixels are accepted. Export it smaller" in words
 
 
 @pytest.mark.parametrize("kind", ["TIFF", "BMP", "ICO", "PPM", "TGA", "PCX", "PDF"])
@@ -132,10 +167,38 @@ def test_a_webp_that_claims_a_huge_canvas_is_refused() -> None:
     assert not survives(bytes(data))
 
 
-@pytest.mark.parametrize("kind", [b"zTXt", b"iCCP"])
-def test_compressed_notes_do_not_explode(kind: bytes) -> None:
-    note = png_chunk(kind, b"a\0\0" + zlib.compress(b"0" * 20_000_000))
-    assert not survives(png(4, 4, note, rows=b"\0" * 52))
+LARGE = zlib.compress(b"0" * 20_000_000)
+NOTES = {
+    b"zTXt": b"a\0\0" + LARGE,
+    b"iCCP": b"a\0\0" + LARGE,
+    b"iTXt": b"a\0\1\0\0\0" + LARGE,
+    b"tEXt": b"a\0" + b"0" * 20_000_000,
+}
+
+
+@pytest.mark.parametrize("kind", NOTES)
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_large_notes_are_left_out(kind: bytes, is_behind: bool) -> None:
+    """They are no part of the picture, and none is unpacked beyond a few megabytes."""
+    note = png_chunk(kind, NOTES[kind])
+    whole = png(4, 4, rows=b"\0" * 52)
+    at = whole.index(b"IEND" if is_behind else b"IDAT") - 4
+    assert survives(whole[:at] + note + whole[at:])
+
+
+def test_of_many_notes_the_first_are_kept() -> None:
+    """In pieces that are small enough each."""
+    text = zlib.compress(b"0" * 1_000_000)
+    notes = [png_chunk(b"zTXt", b"%d\0\0" % number + text) for number in range(200)]
+    tracemalloc.start()
+    assert survives(png(4, 4, *notes, rows=b"\0" * 52))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 120_000_000
+
+
+def test_a_note_in_an_unknown_packing_is_left_out() -> None:
+    assert survives(png(4, 4, png_chunk(b"zTXt", b"a\0\7what"), rows=b"\0" * 52))
 
 
 def test_pixels_that_compress_too_well_stop_at_the_claimed_size() -> None:
@@ -145,6 +208,12 @@ def test_pixels_that_compress_too_well_stop_at_the_claimed_size() -> None:
 def test_a_jpeg_that_is_drawn_over_and_over_is_refused() -> None:
     assert survives(many_scans(600, 40))
     assert not survives(many_scans(3000, 400))
+    assert not survives(many_scans(3000, 400)[:-2])
+
+
+def test_scans_are_found_behind_more_notes_than_anybody_counts() -> None:
+    data = many_scans(3000, 400)
+    assert not survives(data[:2] + b"\xff\xfe\0\2" * 100_000 + data[2:])
 
 
 def test_a_picture_with_many_small_parts_of_metadata() -> None:

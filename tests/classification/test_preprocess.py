@@ -1,6 +1,5 @@
 """What reaches a model, and the thumbnail, whatever the image was stored as."""
 
-import threading
 import warnings
 from typing import Any
 
@@ -21,7 +20,6 @@ from classification.images import (
     plain,
     turned,
 )
-from safelight.classification import preprocess
 from safelight.classification.preprocess import Decoder, centre, fit
 
 RED, LIME, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -194,29 +192,22 @@ def test_a_colour_profile_goes_along_unless_it_is_large(decoder: Decoder) -> Non
     )
 
 
-def test_one_large_image_is_held_at_a_time(
-    decoder: Decoder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(preprocess, "LARGE_PIXELS", 10_000)
-    small, large = plain("red", (50, 50)), plain("red", (400, 400))
-    done = threading.Event()
-
-    def other() -> None:
-        square(decoder, large)
-        done.set()
-
-    with decoder.decoded(large):
-        thread = threading.Thread(target=other)
-        thread.start()
-        square(decoder, small)
-        assert not done.wait(0.2)
-    assert done.wait(20)
-    thread.join()
-
-
 def test_pillow_keeps_quiet_about_what_we_handle(decoder: Decoder) -> None:
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         Decoder(100_000_000)
         square(decoder, encoded(four_colours().quantize(4), "PNG", transparency=b"\x80\x80\x80"))
     assert heard == []
+
+
+def test_what_stands_behind_a_photograph_or_in_its_notes_is_no_scan_of_it(
+    decoder: Decoder,
+) -> None:
+    """As in a motion photo: its video holds any two bytes, and its notes a small picture."""
+    scan = b"\xff\xda"
+    data = encoded(opened(photo("coffee")).resize((1600, 1200)), "JPEG")
+    small = encoded(Image.new("RGB", (8, 8)), "JPEG")
+    notes = b"\xff\xe1" + (1_500 * 20 + len(small) + 2).to_bytes(2, "big")
+    notes += small + (scan + bytes(18)) * 1_500
+    for whole in (data + b"\0\0\0\x18ftypmp42" + scan * 2_000, data[:2] + notes + data[2:]):
+        assert square(decoder, whole).shape == (224, 224, 3)

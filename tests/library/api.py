@@ -14,7 +14,7 @@ from safelight.testing.waiting import until
 ORGANIZATION = "/api/organizations/default"
 LIBRARY = f"{ORGANIZATION}/uploads"
 EVENTS = "/api/events/objects"
-EVENTS_TOKEN = "e" * 20
+EVENTS_TOKEN = "e" * 32
 Json = dict[str, Any]
 
 

@@ -24,7 +24,7 @@ THEN = st.sampled_from(
     [(), (0,), (1,), (0, 0), (0, 0, 0), (2, 1), (3, 1, 0), (1, 1, 1, 1), (0,) * 6]
 )
 CRASHES = st.sampled_from([None, 0, 1, 2, 3, 4, 5])
-MOODS = st.sampled_from(["answer", "fail", "fail for good"])
+MOODS = st.sampled_from(["answer", "fail", "give up", "away"])
 YES = st.booleans()
 KINDS = st.sampled_from([None, "classification.run"])
 DIALECTS = st.sampled_from(["r2", "seconds", "s3"])

@@ -1,6 +1,7 @@
 """Everything that may happen to a library, one move at a time, each followed by its check."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 from library.scripted import Mood
@@ -25,7 +26,9 @@ POINTS = {
         "objects.delivered", "unit.close",
         *points_of("library.", without=NOT_OF_DELIVERIES),
     ),
-    "classification.run": tuple(points_of("classification.")),
+    "classification.run": tuple(
+        points_of("classification.", without=["classification.try_again"])
+    ),
 }  # fmt: skip
 DELETE_POINTS = ("objects.record_delete", "library.delete", "objects.record_bucket_delete")
 
@@ -95,9 +98,12 @@ class Moves:
     async def work_badly(
         self, kind: str | None, pick: int, crash: int | None, mood: Mood, lost: bool
     ) -> None:
-        """A step fails, the model does, or the worker dies before it can say how it ended."""
+        """A step fails, the model does, perhaps the last time, or the worker dies before it can say
+        how it ended."""
         self.world.classifier.mood = mood
         if job := await self.world.claim(pick, kind):
+            if mood == "give up":
+                job = replace(job, attempt=job.kind.retry.attempts)
             await self._run(job, crash, lost=lost)
         self.world.classifier.mood = "answer"
 

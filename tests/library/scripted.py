@@ -2,14 +2,27 @@
 
 import asyncio
 import hashlib
+import os
 from dataclasses import dataclass, field
 from typing import Literal
 
-from safelight.classification.base import ModelError, Prediction, Undecodable
+from safelight.classification.base import (
+    ChildDied,
+    ModelAway,
+    ModelError,
+    Prediction,
+    Undecodable,
+)
 
 BROKEN = b"broken"
+FAILURES = {
+    "fail": ModelError("The model is out of order."),
+    "give up": ModelError("The model is out of order for good."),
+    "die": ChildDied(),
+    "away": ModelAway("The model is on holiday."),
+}
 
-Mood = Literal["answer", "wait", "fail", "fail for good"]
+Mood = Literal["answer", "wait", "fail", "give up", "die", "away"]
 
 
 def label_of(content: bytes) -> str:
@@ -35,15 +48,17 @@ class Scripted:
     async def close(self) -> None:
         pass
 
-    async def classify(self, data: bytes, **_: bool) -> Prediction:
+    async def classify(self, data: bytes | int, **_: bool) -> Prediction:
+        if isinstance(data, int):
+            data = os.pread(data, os.fstat(data).st_size, 0)
         self.asked.append(data)
         mood = self.mood
         if mood == "wait":
             gate: asyncio.Future[Mood] = asyncio.get_running_loop().create_future()
             self.waiting.put_nowait(gate)
             mood = await gate
-        if mood in {"fail", "fail for good"}:
-            raise ModelError("The model is out of order.", permanent=mood == "fail for good")
+        if mood in FAILURES:
+            raise FAILURES[mood]
         if data.startswith(BROKEN):
             raise Undecodable
-        return Prediction(label_of(data), 0.5)
+        return Prediction(label_of(data), 0.5, labels=((label_of(data), 0.5), ("OTHER", 0.25)))

@@ -16,7 +16,7 @@ from library.world import World
 from safelight.infra.db import Database
 
 MANY = settings(
-    max_examples=100,
+    max_examples=70,
     stateful_step_count=6,
     deadline=None,  # a statement may wait for a busy machine
     derandomize=False,
@@ -25,7 +25,7 @@ MANY = settings(
     # Examples are slow and large because each is a life of a library in a real database.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-FEWER = settings(MANY, max_examples=80)  # each of them is longer
+FEWER = settings(MANY, max_examples=50)  # each of them is longer
 UNTIL_IT_FAILS = settings(MANY, phases=(Phase.generate,), print_blob=False)
 SHRINKING_SECONDS = 20
 pytestmark = pytest.mark.usefixtures("quiet")

@@ -8,7 +8,7 @@ import pytest
 
 from harness import picture
 from inprocess import application
-from library.api import EVENTS, EVENTS_TOKEN, LIBRARY, ORGANIZATION, Api, deleted
+from library.api import EVENTS, EVENTS_TOKEN, LIBRARY, Api, deleted
 from safelight.library.entry import ENTRY_STATUSES, RunStatus
 from safelight.testing.waiting import until
 
@@ -42,7 +42,9 @@ async def test_photographs_get_sensible_labels(api: Api, photo: str, labels: set
     assert await api.types(photo) == [
         "upload_ingested",
         "upload_stored",
+        "event_received",
         "classification_workflow_started",
+        "run_attempt",
         "classification_updated",
     ]
 
@@ -129,22 +131,26 @@ async def test_deleting(api: Api) -> None:
     assert await api.content("a.jpg") == again
 
 
-async def test_an_image_that_cannot_be_decoded_fails_alone(api: Api) -> None:
+async def test_a_damaged_file_is_its_owners_news(api: Api) -> None:
     broken = picture("JPEG", (200, 200))[:700]
     await api.upload("broken.jpg", broken)
     await api.upload("fine.jpg")
     await api.settled("fine.jpg")
-    await api.settled("broken.jpg", "failed")
-    [letter] = await api.letters()
-    assert letter["error"]["code"] == "UNDECODABLE"
-    assert letter["subject"] == {"type": "upload", "id": "broken.jpg"}
-    assert "classification_error" in await api.types("broken.jpg")
-    assert await api.redrive(letter) == 202
-    assert await api.redrive(letter) in {409, 202}
-    [again] = await api.dead()
-    discard = f"{ORGANIZATION}/dead-letters/{again['id']}/discard"
-    assert (await api.client.post(discard)).status_code == 200
+    found = await api.settled("broken.jpg", "failed")
+    assert found["failure"]["code"] == "UNDECODABLE"
+    assert found["failure"]["message"]
+    [message] = await api.messages("classification_error")
+    assert (message["name"], message["final"]) == ("broken.jpg", True)
+    assert message["error"] == found["failure"]
+    await api.idle()
     assert await api.letters() == []
+    listed = (await api.client.get(LIBRARY, params={"status": "failed"})).json()["items"]
+    assert [(item["name"], item["failure"]) for item in listed] == [
+        ("broken.jpg", found["failure"])
+    ]
+    # Uploading it again, whole, is the cure.
+    await api.upload("broken.jpg", picture())
+    assert "failure" not in await api.settled("broken.jpg")
 
 
 async def test_events_from_outside(api: Api) -> None:

@@ -118,7 +118,7 @@ async def test_a_run_under_way_is_not_started_again(api: Api, model: Scripted) -
     gate = await model.waiting.get()
     found = await api.entry("a.jpg")
     assert found
-    assert found["classificationStatus"] == "pending"
+    assert found["classificationStatus"] == "running"
     await api.tell(created("a.jpg", found["eventTime"], image["checksum"]))
     await api.told("a.jpg", "classification_workflow_skipped")
     gate.set_result("answer")
@@ -156,7 +156,7 @@ async def test_a_model_that_fails(database_url: str, tmp_path: Path) -> None:
     """Tried again, then buried with its error; redriven, it is done. Nobody hears of a success
     before there is one."""
     with workers_ai() as vendor:
-        vendor.next(*[result([])] * 4)
+        vendor.next(*[result([{"label": "CAT", "score": 7}])] * 4)
         async with (
             application(
                 database_url, tmp_path, worker=True,

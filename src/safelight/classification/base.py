@@ -2,8 +2,8 @@
 
 `classify` raises nothing but `Undecodable` (the image is at fault: asking again is pointless) and
 `ModelError` (the model is: asking again may help). A `ModelError` says when: `retry_after` seconds
-at least, if known; `permanent` if nothing can help until somebody changes a setting. `ModelAway`
-says that the model did not even look, so that the image's attempt does not count.
+at least, if known. `ModelAway` says that the model did not even look, so that the image's attempt
+does not count. `ChildDied` may be either's fault: of one image it happens twice at most.
 """
 
 from dataclasses import dataclass
@@ -18,28 +18,36 @@ class Undecodable(SafelightError):
     code = "UNDECODABLE"
     status = 422
 
+    def __init__(self, message: str | None = None, *, decoder: str = "") -> None:
+        """The message is for whoever sent the image; the decoder's own words are for the log."""
+        super().__init__(message)
+        self.decoder = decoder
+
 
 class ModelError(SafelightError):
     """The model did not give an answer."""
 
     code = "MODEL_ERROR"
     status = 502
+    says_it_all = True
 
     def __init__(
         self,
         message: str | None = None,
         *,
         retry_after: float | None = None,
-        permanent: bool = False,
         **details: Any,
     ) -> None:
         super().__init__(message, **details)
         self.retry_after = retry_after
-        self.permanent = permanent
 
 
 class ModelAway(ModelError, Unavailable):
     """The model cannot be reached, or has no time for us."""
+
+
+class ChildDied(ModelError):
+    """The process that decoded the image died of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +60,8 @@ class Prediction:
     """Little-endian float16, length 1 as a vector, so that a dot product is the cosine."""
     thumbnail: bytes | None = None
     """WebP, upright, at most 512 pixels wide and high."""
+    labels: tuple[tuple[str, float], ...] = ()
+    """The five best with their scores, best first, where the model gives more than one."""
 
 
 class Classifier(Protocol):
@@ -75,5 +85,6 @@ class Classifier(Protocol):
     async def open(self) -> None: ...
     async def close(self) -> None: ...
     async def classify(
-        self, data: bytes, *, thumbnail: bool = False, embedding: bool = False
-    ) -> Prediction: ...
+        self, data: bytes | int, *, thumbnail: bool = False, embedding: bool = False
+    ) -> Prediction:
+        """`data`: the bytes, or an open file's descriptor, which stays the caller's."""

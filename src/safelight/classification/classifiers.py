@@ -6,9 +6,10 @@ from safelight.classification import lite0, onnx, workers_ai
 from safelight.classification.base import Classifier
 from safelight.errors import ConfigurationError
 from safelight.infra.injected import Clock
+from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
 
-CLASSIFIERS: tuple[tuple[str, Callable[[Settings, Clock], Classifier]], ...] = (
+CLASSIFIERS: tuple[tuple[str, Callable[[Settings, Clock, Sandbox], Classifier]], ...] = (
     (lite0.NAME, lite0.build),
     (onnx.NAME, onnx.build),
     (workers_ai.NAME, workers_ai.build),
@@ -25,6 +26,7 @@ def check(settings: Settings) -> None:
         )
 
 
-def build(settings: Settings, clock: Clock) -> Classifier:
+def build(settings: Settings, clock: Clock, sandbox: Sandbox) -> Classifier:
+    """The sandbox is where it decodes, and its maker's to close."""
     check(settings)
-    return dict(CLASSIFIERS)[settings.classifier](settings, clock)
+    return dict(CLASSIFIERS)[settings.classifier](settings, clock, sandbox)

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.queue.jobs import DAY, Backoff, JobKind, Schedule
+from safelight.infra.queue.jobs import STEADFAST, JobKind, Schedule
 from safelight.settings import Settings
 
 
@@ -20,7 +20,7 @@ RUN = JobKind(
     payload=RunPayload,
     # One per core works; as many again are reading their bytes or writing their results.
     limit=2 * (os.cpu_count() or 1),
-    retry=Backoff(attempts=4, first=2.0, cap=120.0, patience=DAY),
+    retry=STEADFAST,
     subject=lambda payload: f"upload:{payload.name}",
 )
 

@@ -4,6 +4,7 @@ from functools import cache
 from importlib.resources import files
 
 CLASSES = 1000
+TOP = 5  # as many as are kept of an image
 
 
 def label_of(text: str) -> str:
@@ -16,3 +17,8 @@ def labels() -> tuple[str, ...]:
     """By class index. Not unique: CRANE, CARDIGAN and MAILLOT name two classes each."""
     text = (files(__package__) / "data/labels.txt").read_text("utf-8")
     return tuple(label_of(line) for line in text.splitlines())
+
+
+@cache
+def known_labels() -> frozenset[str]:
+    return frozenset(labels())

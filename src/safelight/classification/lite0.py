@@ -3,16 +3,20 @@
 The graph lies in data/ without weights; those are in a package of their own, folded in at load.
 """
 
-from functools import partial
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from safelight.classification.network import LocalClassifier, Network, Predict, Recipe, Session
+from safelight.classification.network import Network, Predict, Recipe, Session, tasks
 from safelight.errors import ConfigurationError
-from safelight.infra.injected import Clock
-from safelight.settings import Settings
+from safelight.sandbox.protocol import SandboxTasks
+
+if TYPE_CHECKING:  # children load this file too, and need none of these
+    from safelight.classification.local import LocalClassifier
+    from safelight.infra.injected import Clock
+    from safelight.sandbox.sandbox import Sandbox
+    from safelight.settings import Settings
 
 NAME: Final = "lite0"
 MODEL: Final = "efficientnet-lite0"
@@ -23,14 +27,23 @@ SIDE: Final = 224
 SHARE: Final = 0.875
 
 
-def build(settings: Settings, _clock: Clock) -> LocalClassifier:
-    return LocalClassifier(
-        NAME,
-        MODEL,
-        hash_model=_pinned_hash,
-        load=partial(load, settings.max_pixels),
-        threads=settings.classifier_threads,
-    )
+def build(settings: "Settings", _clock: "Clock", sandbox: "Sandbox") -> "LocalClassifier":
+    from safelight.classification.local import LocalClassifier
+    from safelight.sandbox.children import Kit
+
+    def kit() -> Kit:
+        return Kit.of(
+            __name__,
+            at_once=settings.classifier_threads,
+            max_pixels=settings.max_pixels,
+            weights=str(weights_path()),
+        )
+
+    return LocalClassifier(NAME, MODEL, sandbox, hash_model=_pinned_hash, kit=kit)
+
+
+def prepare(max_pixels: int, weights: str) -> SandboxTasks:
+    return tasks(load(max_pixels, Path(weights)))
 
 
 def weights_path() -> Path:
@@ -47,14 +60,14 @@ def _pinned_hash() -> str:
     return SHA256
 
 
-def load(max_pixels: int) -> Predict:
+def load(max_pixels: int, weights: Path) -> Predict:
     from PIL.Image import Resampling
 
     from safelight.classification.preprocess import Decoder
     from safelight.classification.weights import fold, read_checkpoint
 
     graph = (files(__package__) / "data/lite0.onnx").read_bytes()
-    session = Session(graph, fold(read_checkpoint(weights_path().read_bytes(), SHA256)))
+    session = Session(graph, fold(read_checkpoint(weights.read_bytes(), SHA256)))
     recipe = Recipe(
         side=SIDE,
         share=SHARE,

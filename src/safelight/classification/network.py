@@ -1,24 +1,19 @@
-"""A neural network of our own, run in threads: one per core, each decoding and inferring one image.
+"""A neural network of our own, as a child runs it: an image in, a prediction out.
 
-Guarantees: loaded once, on first use unless `eager`, whichever thread comes first; a failed load is
-tried again by the next call; at most `threads` images are worked on, the rest wait their turn as
-bytes. A cancelled call that has begun runs to its end in its thread and is forgotten.
-
-What a loaded network stands on costs time and memory, so it is imported on first use.
+What it stands on costs time and memory and meets bytes from outside, so that nothing here is used
+in a server's process; local.py asks for it from there.
 """
 
-import asyncio
-import os
-import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from safelight.classification.base import ModelAway, ModelError, Prediction, Undecodable
-from safelight.classification.labels import CLASSES, labels
-from safelight.infra.away import is_away
+from safelight.classification.base import ModelError, Prediction, Undecodable
+from safelight.classification.labels import CLASSES, TOP, labels
+from safelight.classification.refusal import to_facts
+from safelight.sandbox.protocol import Answer, SandboxTasks
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,75 +30,27 @@ class Predict(Protocol):
     ) -> Prediction: ...
 
 
-class LocalClassifier:
-    remote = False
+def tasks(predict: Predict) -> SandboxTasks:
+    """Of a kit that has this network."""
+    from safelight.sandbox.samples import samples
 
-    def __init__(
-        self,
-        name: str,
-        model: str,
-        *,
-        hash_model: Callable[[], str],
-        load: Callable[[], Predict],
-        threads: int | None = None,
-        eager: bool = False,
-    ) -> None:
-        self.name = name
-        self.model = model
-        self.model_hash: str | None = None
-        self._hash_model = hash_model
-        self._load = load
-        self._eager = eager
-        self._loading = threading.Lock()
-        self._loaded: Predict | None = None
-        self._threads = ThreadPoolExecutor(threads or cores(), thread_name_prefix="classify")
-
-    async def open(self) -> None:
-        if self.model_hash is not None:
-            return
-        found = await asyncio.to_thread(self._hash_model)
-        if self._eager:
-            await asyncio.to_thread(self._model)
-        self.model_hash = found
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._threads.shutdown)
-
-    async def classify(
-        self, data: bytes, *, thumbnail: bool = False, embedding: bool = False
-    ) -> Prediction:
-        try:
-            work = asyncio.get_running_loop().run_in_executor(
-                self._threads, self.predict, data, thumbnail, embedding
-            )
-        except RuntimeError as closed:
-            raise ModelError("The classifier is closed.") from closed
-        return await work
-
-    def predict(self, data: bytes, thumbnail: bool = False, embedding: bool = False) -> Prediction:
-        """`classify` in the caller's thread, for a process that has no event loop."""
-        try:
-            return self._model()(data, thumbnail=thumbnail, embedding=embedding)
-        except (Undecodable, ModelError):
-            raise
-        except Exception as error:
-            trouble = ModelAway if is_away(error) else ModelError
-            raise trouble(f"{self.model} failed: {error!r}") from error
-
-    def _model(self) -> Predict:
-        with self._loading:
-            if self._loaded is None:
-                self._loaded = self._load()
-            return self._loaded
+    for sample in samples():
+        predict(sample, thumbnail=True, embedding=True)
+    return {"classify": partial(classify, predict)}
 
 
-def cores() -> int:
-    """Those this process may use, not all there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+def classify(predict: Predict, data: bytes, wanted: dict[str, bool]) -> Answer:
+    """What local.py reads."""
+    try:
+        found = predict(data, **wanted)
+    except (Undecodable, ModelError) as error:
+        return Answer(to_facts(error))
+    vector, small = found.embedding or b"", found.thumbnail or b""
+    return Answer({"labels": found.labels, "embedding": len(vector)}, vector + small)
 
 
 class Session:
-    """One thread a run: the threads above it are the parallelism, and none of them spins."""
+    """One thread a run: there are several children, and none of them spins."""
 
     def __init__(self, model: Path | bytes, weights: "Mapping[str, Array] | None" = None) -> None:
         import onnxruntime
@@ -168,8 +115,8 @@ class Network:
             small = picture.thumbnail() if thumbnail else None
         tensor = recipe.tensor(pixels) if recipe.tensor else pixels[None]
         scores, vector = self.run(tensor, embedding=embedding)
-        label, score = best(softmax(scores) if recipe.gives_logits else scores)
-        return Prediction(label, score, vector, small)
+        found = best(softmax(scores) if recipe.gives_logits else scores)
+        return Prediction(*found[0], vector, small, found)
 
     def run(
         self, tensor: "NDArray[Any]", *, embedding: bool = False
@@ -192,11 +139,11 @@ def softmax(logits: "Array") -> "NDArray[Any]":
     return np.asarray(exponents / exponents.sum())
 
 
-def best(scores: "NDArray[Any]") -> tuple[str, float]:
-    """The highest score and its label; some networks begin with a class for the background."""
+def best(scores: "NDArray[Any]") -> tuple[tuple[str, float], ...]:
+    """The highest scores and their labels; some networks begin with a class for the background."""
     known = scores[-CLASSES:]
-    index = int(known.argmax())
-    return labels()[index], float(known[index])
+    order = (-known).argsort(kind="stable")[:TOP]
+    return tuple((labels()[index], float(known[index])) for index in order)
 
 
 def unit(vector: "Array") -> bytes:

@@ -9,32 +9,44 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from safelight.classification.declared import Declared, parse
 from safelight.classification.labels import CLASSES
-from safelight.classification.network import LocalClassifier, Network, Predict, Recipe, Session
+from safelight.classification.network import Network, Predict, Recipe, Session, tasks
 from safelight.errors import ConfigurationError
-from safelight.infra.injected import Clock
-from safelight.settings import Settings
+from safelight.sandbox.protocol import SandboxTasks
+
+if TYPE_CHECKING:  # children load this file too, and need none of these
+    from safelight.classification.local import LocalClassifier
+    from safelight.infra.injected import Clock
+    from safelight.sandbox.sandbox import Sandbox
+    from safelight.settings import Settings
 
 NAME: Final = "onnx"
 _KINDS: Final = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(uint8)": "uint8"}
 
 
-def build(settings: Settings, _clock: Clock) -> LocalClassifier:
+def build(settings: "Settings", _clock: "Clock", sandbox: "Sandbox") -> "LocalClassifier":
+    from safelight.classification.local import LocalClassifier
+    from safelight.sandbox.children import Kit
+
     path = settings.onnx_model
     if path is None:
         raise ConfigurationError("SAFELIGHT_CLASSIFIER=onnx also needs SAFELIGHT_ONNX_MODEL.")
-    declared = parse(settings.onnx_preprocessing)
-    return LocalClassifier(
-        NAME,
-        path.stem,
-        hash_model=partial(hash_file, path),
-        load=partial(load, path, declared, settings.max_pixels),
-        threads=settings.classifier_threads,
-        eager=True,
+    kit = Kit.of(
+        __name__,
+        at_once=settings.classifier_threads,
+        max_pixels=settings.max_pixels,
+        model=str(path.absolute()),
+        preprocessing=parse(settings.onnx_preprocessing).model_dump_json(),
     )
+    hashed = partial(hash_file, path)
+    return LocalClassifier(NAME, path.stem, sandbox, hash_model=hashed, kit=lambda: kit, eager=True)
+
+
+def prepare(max_pixels: int, model: str, preprocessing: str) -> SandboxTasks:
+    return tasks(load(Path(model), parse(preprocessing), max_pixels))
 
 
 def hash_file(path: Path) -> str:

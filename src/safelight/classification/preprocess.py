@@ -1,36 +1,34 @@
 """Untrusted bytes become the pixels a model takes, and a thumbnail, from one decode.
 
-Guarantees: only the five accepted formats are tried; sizes are judged before pixels are decoded; a
-JPEG is decoded at the smallest scale that serves; no more than one large image is held at a time,
-however many threads decode; whatever is wrong with the bytes is `Undecodable`.
-Known gaps: decoding runs in this process, so a fault in a C library ends it; colour profiles are
-kept in thumbnails but not applied.
+In children only. Guarantees: only accepted formats are tried; sizes are judged before pixels are
+decoded; a JPEG is decoded at the smallest scale that serves, and no second copy of a large image is
+made; whatever is wrong with the bytes is `Undecodable`.
+Known gap: colour profiles are kept in thumbnails but not applied.
 """
 
 import io
-import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import AvifImagePlugin, ExifTags, Image, UnidentifiedImageError
+from PIL import ExifTags, Image, UnidentifiedImageError
 
 from safelight.classification.base import Undecodable
-from safelight.ingest.avif import Size
+from safelight.classification.refusal import to_facts
+from safelight.headers.probe import NotAnImage, read_header
+from safelight.headers.refusals import DAMAGED, too_many_pixels
+from safelight.sandbox.pictures import TooManyScans, check_scans, is_jpeg, opened, set_up
+from safelight.sandbox.protocol import Answer, SandboxTasks
+from safelight.sandbox.samples import samples
 
-FORMATS: Final = ("JPEG", "PNG", "WEBP", "GIF", "AVIF")
 THUMBNAIL_SIDE: Final = 512
-LARGE_PIXELS: Final = 16_000_000
-# A crafted JPEG costs its pixels once per scan; a hundred megapixels in twenty scans take seconds.
-MAX_SCANNED_PIXELS: Final = 2_000_000_000
 
 _SHORT_SIDE: Final = 512  # twice what a crop needs, so that resampling hides the rough scaling
 _BAND_PIXELS: Final = 1_000_000
-_SCAN_MARKER: Final = b"\xff\xda"
 _MAX_PROFILE_BYTES: Final = 4096
 _UPRIGHT: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -42,6 +40,7 @@ _UPRIGHT: Final = {
     8: Image.Transpose.ROTATE_90,
 }
 
+Size = tuple[int, int]
 CropBox = tuple[float, float, float, float]
 Pixels = NDArray[np.uint8]
 Array = NDArray[np.float32]
@@ -89,35 +88,45 @@ class Picture:
 
 
 class Decoder:
-    """Shared by all threads. Pillow keeps its limits in module variables: one decoder a process."""
+    """Pillow keeps its limits in module variables: one decoder a process."""
 
     def __init__(self, max_pixels: int) -> None:
         self._max_pixels = max_pixels
-        self._one_large = threading.Lock()
         _set_up_pillow(max_pixels)
 
     @contextmanager
     def decoded(self, data: bytes) -> Iterator[Picture]:
-        with _image_at_fault():
-            image = Image.open(io.BytesIO(data), formats=FORMATS)
-            size, scans = image.size, _scans(image, data)
-            self._check(size, scans)
+        with _image_at_fault(data, self._max_pixels):
+            image = opened(data)
+            size = image.size
+            self._check(size)
+            check_scans(image, data)
             scale = _shrink(image)
-        # A JPEG in several scans is held whole by its decoder, however small it comes out.
-        held = size if scans > 1 else image.size
-        with self._one_large if held[0] * held[1] > LARGE_PIXELS else nullcontext():
-            with _image_at_fault():
-                image.load()
-                factor = max(1, min(image.size) // _SHORT_SIDE)
-                small = _reduced(image, factor)
-            yield Picture(small, size, scale / factor, _orientation(image), _profile(image))
+            image.load()
+            factor = max(1, min(image.size) // _SHORT_SIDE)
+            small = _reduced(image, factor)
+        yield Picture(small, size, scale / factor, _orientation(image), _profile(image))
 
-    def _check(self, size: Size, scans: int) -> None:
-        pixels = size[0] * size[1]
-        if pixels > self._max_pixels:
-            raise Undecodable("The image has more pixels than SAFELIGHT_MAX_PIXELS allows.")
-        if pixels * scans > MAX_SCANNED_PIXELS:
-            raise Undecodable(f"The JPEG draws its {pixels} pixels in {scans} scans: too many.")
+    def _check(self, size: Size) -> None:
+        if size[0] * size[1] > self._max_pixels:
+            raise Undecodable(too_many_pixels(self._max_pixels, size))
+
+
+def prepare(max_pixels: int, side: int) -> SandboxTasks:
+    """A kit for whoever has its images judged elsewhere: `shrink` makes them small and plain."""
+    decoder = Decoder(max_pixels)
+
+    def shrink(data: bytes, parameters: dict[str, Any]) -> Answer:
+        try:
+            with decoder.decoded(data) as picture:
+                small = picture.thumbnail() if parameters["thumbnail"] else b""
+                return Answer({"thumbnail": len(small)}, small + picture.jpeg(side))
+        except Undecodable as error:
+            return Answer(to_facts(error))
+
+    for sample in samples():
+        shrink(sample, {"thumbnail": True})
+    return {"shrink": shrink}
 
 
 def centre(size: Size, share: float) -> CropBox:
@@ -133,18 +142,9 @@ def fit(size: Size, side: int) -> Size:
     return max(1, round(size[0] * ratio)), max(1, round(size[1] * ratio))
 
 
-def _is_jpeg(image: Image.Image) -> bool:
-    return image.format in {"JPEG", "MPO"}  # MPO: a JPEG with further pictures behind the first
-
-
-def _scans(image: Image.Image, data: bytes) -> int:
-    """At least the number of scans: in the drawn data this marker stands for nothing else."""
-    return data.count(_SCAN_MARKER) if _is_jpeg(image) else 1
-
-
 def _shrink(image: Image.Image) -> float:
     """Asks the JPEG decoder to scale down; the answer is exact, unlike the rounded-up new width."""
-    if not _is_jpeg(image):
+    if not is_jpeg(image):
         return 1.0
     width, height = image.size
     short = min(image.size)
@@ -210,21 +210,33 @@ def _profile(image: Image.Image) -> bytes | None:
 
 
 @contextmanager
-def _image_at_fault() -> Iterator[None]:
+def _image_at_fault(data: bytes, max_pixels: int) -> Iterator[None]:
+    """Whoever sent it is told in our words."""
     try:
         yield
     except (Undecodable, MemoryError):
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        raise Undecodable("The image has more pixels than SAFELIGHT_MAX_PIXELS allows.") from None
-    except UnidentifiedImageError:
-        raise Undecodable("The bytes are not a JPEG, PNG, WebP, GIF or AVIF image.") from None
+        raise Undecodable(too_many_pixels(max_pixels)) from None
+    except TooManyScans as error:
+        raise Undecodable(str(error)) from None
+    except UnidentifiedImageError as error:
+        raise Undecodable(_unknown(data), decoder=str(error)) from None
     except Exception as error:
-        raise Undecodable(f"The image cannot be decoded: {error}") from error
+        raise Undecodable(DAMAGED, decoder=repr(error)) from error
+
+
+def _unknown(data: bytes) -> str:
+    """What no decoder takes for an image is of another kind, or its beginning is damaged."""
+    try:
+        read_header(data, complete=True)
+    except NotAnImage as refusal:
+        return str(refusal)
+    return DAMAGED
 
 
 def _set_up_pillow(max_pixels: int) -> None:
+    set_up()
     Image.MAX_IMAGE_PIXELS = max_pixels
-    AvifImagePlugin.DEFAULT_MAX_THREADS = 1
     warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
     warnings.filterwarnings("error", category=Image.DecompressionBombWarning)

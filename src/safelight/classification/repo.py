@@ -1,5 +1,6 @@
 """Runs and their results. A result is written only where marker and run number still match."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from safelight.classification.lifecycle import Result, RunTarget
@@ -19,25 +20,26 @@ async def apply(
     target: RunTarget,
     result: Result,
     job: Job[Any],
-    told: Line,
-    dropped: Line,
+    told: Sequence[Line],
+    dropped: Sequence[Line],
 ) -> tuple[bool, bool]:
     """A whole unit of work in one statement, since every image passes here: whether the job was
     still ours, and whether the result was taken (`told`) or the entry has moved on (`dropped`)."""
     row = await db.fetchrow(
-        "SELECT * FROM classification_apply"
-        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
+        "SELECT * FROM classification_done"
+        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
         *_key(target),
         _DONE_FROM,
         result.label,
         result.score,
         result.model,
+        [{"label": label, "score": score} for label, score in result.labels],
         words(target.name, result.label),
         result.at,
         job.id,
         job.claim,
-        to_json([told]),
-        to_json([dropped]),
+        to_json(told),
+        to_json(dropped),
     )
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
     return row["mine"], row["taken"]
@@ -60,7 +62,7 @@ async def note_failure(
     unit: Unit, target: RunTarget, attempt: int, error: dict[str, str], *, final: bool
 ) -> bool:
     """Records a failed attempt; false when the entry has moved on and nobody should be told."""
-    status = RunStatus.FAILED if final else RunStatus.RUNNING
+    status = RunStatus.FAILED if final else RunStatus.PENDING
     wanted: bool = await unit.connection.fetchval(
         "SELECT classification_failed($1, $2, $3, $4, $5, $6, $7, $8, $9)",
         *_key(target),
@@ -71,6 +73,26 @@ async def note_failure(
         unit.now if final else None,
     )
     return wanted
+
+
+@write
+async def try_again(unit: Unit, target: RunTarget) -> None:
+    """A run that had failed waits once more, as before its first attempt."""
+    await unit.connection.execute(
+        "SELECT classification_failed($1, $2, $3, $4, $5, $6, 0, NULL, NULL)",
+        *_key(target),
+        MACHINE.before(RunStatus.PENDING),
+        RunStatus.PENDING,
+    )
+
+
+@write
+async def count_child_death(unit: Unit, target: RunTarget) -> int:
+    """How many processes have died of the run's image, with this one."""
+    deaths: int | None = await unit.connection.fetchval(
+        "SELECT classification_child_died($1, $2, $3, $4)", *_key(target)
+    )
+    return deaths or 0
 
 
 @read
@@ -92,23 +114,6 @@ async def save_reply(db: Database, target: RunTarget, reply: dict[str, Any]) -> 
         *_key(target),
         reply,
     )
-
-
-@read
-async def troubles(db: Database, organization: str, markers: dict[str, str]) -> dict[str, str]:
-    """By name, of names and their markers: the words of the newest run's last failed attempt."""
-    rows = await db.fetch(
-        """
-        SELECT DISTINCT ON (name) name, error ->> 'message' AS words
-        FROM unnest($2::text[], $3::text[]) AS asked (name, idempotency_key)
-        JOIN classification_runs USING (name, idempotency_key)
-        WHERE organization = $1 ORDER BY name, run DESC
-        """,
-        organization,
-        list(markers),
-        list(markers.values()),
-    )
-    return {row["name"]: row["words"] for row in rows if row["words"]}
 
 
 def _key(target: RunTarget) -> tuple[str, str, str, int]:

@@ -7,22 +7,23 @@ Known gap: which bytes the vendor's model turned into a label cannot be pinned, 
 """
 
 import asyncio
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from safelight.classification.base import ModelAway, ModelError, Prediction
-from safelight.classification.network import cores
-from safelight.classification.workers_ai_replies import read
+from safelight.classification.local import ask
+from safelight.classification.workers_ai_replies import Labels, read
 from safelight.infra.injected import Clock
+from safelight.sandbox.children import Kit
+from safelight.sandbox.facts import count, fields
+from safelight.sandbox.protocol import Answer
+from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
 
 if TYPE_CHECKING:
     import httpx
-
-    from safelight.classification.preprocess import Decoder
 
 NAME: Final = "workers-ai"
 MODEL: Final = "@cf/microsoft/resnet-50"
@@ -30,8 +31,8 @@ SIDE: Final = 512
 MAX_REPLY_BYTES: Final = 64 * 1024
 
 
-def build(settings: Settings, clock: Clock) -> "WorkersAi":
-    return WorkersAi(settings, clock)
+def build(settings: Settings, clock: Clock, sandbox: Sandbox) -> "WorkersAi":
+    return WorkersAi(settings, clock, sandbox)
 
 
 def endpoint(address: str) -> str:
@@ -67,13 +68,19 @@ def _bearer(token: SecretStr) -> str:
     return f"Bearer {token.get_secret_value()}"
 
 
+def _shrunk(answer: Answer) -> tuple[bytes, bytes]:
+    """The thumbnail, and what is sent."""
+    cut = count(fields(answer.facts, ("thumbnail",))["thumbnail"], len(answer.data))
+    return answer.data[:cut], answer.data[cut:]
+
+
 class WorkersAi:
     name = NAME
     model = MODEL
     model_hash = None
     remote = True
 
-    def __init__(self, settings: Settings, clock: Clock) -> None:
+    def __init__(self, settings: Settings, clock: Clock, sandbox: Sandbox) -> None:
         address = settings.workers_ai_url or ""
         self._gateway = is_gateway(address)
         self._endpoint = endpoint(address)
@@ -83,18 +90,19 @@ class WorkersAi:
         self._settings = settings
         self._clock = clock
         self._client: httpx.AsyncClient | None = None
-        self._decoder: Decoder | None = None
-        threads = settings.classifier_threads or cores()
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="shrink")
+        self._sandbox = sandbox
+        self._kit = Kit.of(
+            "safelight.classification.preprocess",
+            at_once=settings.classifier_threads,
+            max_pixels=settings.max_pixels,
+            side=SIDE,
+        )
 
     async def open(self) -> None:
         if self._client is not None:
             return
         import httpx
 
-        from safelight.classification.preprocess import Decoder
-
-        self._decoder = Decoder(self._settings.max_pixels)
         self._client = httpx.AsyncClient(
             headers=headers(self._settings, gateway=self._gateway),
             timeout=self._settings.workers_ai_timeout_seconds,
@@ -104,29 +112,21 @@ class WorkersAi:
         client, self._client = self._client, None
         if client is not None:
             await client.aclose()
-        await asyncio.to_thread(self._threads.shutdown)
 
     async def classify(
-        self, data: bytes, *, thumbnail: bool = False, embedding: bool = False
+        self, data: bytes | int, *, thumbnail: bool = False, embedding: bool = False
     ) -> Prediction:
         """There is no embedding, asked for or not: the vendor's model gives none."""
         del embedding
         if self._client is None:
             raise ModelError("The classifier is closed.")
-        loop = asyncio.get_running_loop()
-        body, small = await loop.run_in_executor(self._threads, self._shrink, data, thumbnail)
-        label, score = await self._ask(self._client, body)
-        return Prediction(label, score, thumbnail=small)
+        small, plain = await ask(
+            self._sandbox, "shrink", data, self._kit, _shrunk, thumbnail=thumbnail
+        )
+        labels = await self._ask(self._client, plain)
+        return Prediction(*labels[0], thumbnail=small or None, labels=labels)
 
-    def _shrink(self, data: bytes, thumbnail: bool) -> tuple[bytes, bytes | None]:
-        assert self._decoder is not None  # noqa: S101 - open has made it
-        try:
-            with self._decoder.decoded(data) as picture:
-                return picture.jpeg(SIDE), picture.thumbnail() if thumbnail else None
-        except MemoryError as error:
-            raise ModelError("There was not enough memory to decode the image.") from error
-
-    async def _ask(self, client: "httpx.AsyncClient", body: bytes) -> tuple[str, float]:
+    async def _ask(self, client: "httpx.AsyncClient", body: bytes) -> Labels:
         import httpx
 
         seconds = self._settings.workers_ai_timeout_seconds
@@ -140,7 +140,7 @@ class WorkersAi:
             reason = type(error).__name__
             raise ModelAway(f"Workers AI could not be reached: {reason}.") from None
 
-    async def _exchange(self, client: "httpx.AsyncClient", body: bytes) -> tuple[str, float]:
+    async def _exchange(self, client: "httpx.AsyncClient", body: bytes) -> Labels:
         if self._as_json:
             request = client.build_request("POST", self._endpoint, json={"image": list(body)})
         else:
@@ -160,5 +160,5 @@ async def _limited(response: "httpx.Response") -> bytes:
     async for chunk in response.aiter_raw():
         reply += chunk
         if len(reply) > MAX_REPLY_BYTES:
-            raise ModelError(f"Workers AI answered with more than {MAX_REPLY_BYTES} bytes.")
+            raise ModelAway(f"Workers AI answered with more than {MAX_REPLY_BYTES} bytes.")
     return bytes(reply)

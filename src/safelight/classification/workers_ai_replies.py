@@ -1,13 +1,17 @@
 """What an answer of Workers AI or its gateway means. Pure.
 
-HTTP 429 alone does not say whether asking again helps; the code inside does.
+HTTP 429 alone does not say whether asking again helps; the code inside does. What the image is not
+to blame for (an outage, too little capacity, a wrong token or address) passes or is put right: the
+model is away. So it is behind a 200 that nobody can read, or that has no labels: a page of its
+maintenance, or of somebody in between. Only what speaks of the request itself counts against the
+image, and labels that cannot be.
 """
 
 import json
 import math
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from safelight.classification.base import ModelAway, ModelError
 from safelight.classification.labels import label_of
@@ -15,11 +19,9 @@ from safelight.classification.labels import label_of
 ALLOWANCE_SPENT: Final = 3036
 NO_CAPACITY: Final = 3040
 MAX_LABEL: Final = 100
+MOST_LABELS: Final = 5
 _FINE: Final = 200
-_TOO_MANY: Final = 429
-_TRANSIENT: Final = {_FINE, 408, 425}
-_SERVER_FAULT: Final = 500
-_WAIT_SECONDS: Final = 10.0
+_OF_THE_IMAGE: Final = {400, 406, 411, 413, 415, 422}
 _LONGEST_WAIT: Final = 3600.0
 _CURES: Final = {
     401: "Check SAFELIGHT_WORKERS_AI_TOKEN, and SAFELIGHT_WORKERS_AI_GATEWAY_TOKEN for a gateway.",
@@ -27,18 +29,22 @@ _CURES: Final = {
     404: "Check SAFELIGHT_WORKERS_AI_URL.",
 }
 
+Labels: TypeAlias = tuple[tuple[str, float], ...]
 
-def read(status: int, reply: bytes, hint: str | None, now_ms: int) -> tuple[str, float]:
-    """The label with the highest score, whatever the order; `hint` is the Retry-After header."""
+
+def read(status: int, reply: bytes, hint: str | None, now_ms: int) -> Labels:
+    """The highest scores first, whatever the order; `hint` is the Retry-After header."""
     if status != _FINE:
         raise failure(status, _parsed_error(reply), hint, now_ms)
-    answer = _parsed(reply)
+    wait = _seconds(hint, now_ms)
+    answer = _parsed(reply, wait)
     if isinstance(answer, dict) and answer.get("success") is False:
         raise failure(status, answer, hint, now_ms)
     entries = answer.get("result") if isinstance(answer, dict) else answer
-    if not isinstance(entries, list) or not entries:
-        raise ModelError("Workers AI answered without a list of labels.")
-    return max((_entry(item) for item in entries), key=lambda entry: entry[1])
+    if not isinstance(entries, list) or not entries or not all(map(_is_entry, entries)):
+        raise ModelAway("Workers AI answered without a list of labels.", retry_after=wait)
+    found = sorted(map(_entry, entries), key=lambda entry: entry[1], reverse=True)
+    return tuple(found[:MOST_LABELS])
 
 
 def failure(status: int, answer: Any, hint: str | None, now_ms: int) -> ModelError:
@@ -48,11 +54,10 @@ def failure(status: int, answer: Any, hint: str | None, now_ms: int) -> ModelErr
     problem += f": {words}" if words else "."
     if code == ALLOWANCE_SPENT:
         return ModelAway(problem, retry_after=_until_tomorrow(now_ms))
-    if status == _TOO_MANY or code == NO_CAPACITY:
-        return ModelAway(problem, retry_after=_seconds(hint, now_ms) or _WAIT_SECONDS)
-    if status in _TRANSIENT or status >= _SERVER_FAULT:
-        return ModelAway(problem, retry_after=_seconds(hint, now_ms))
-    return ModelError(f"{problem} {_CURES.get(status, '')}".strip(), permanent=True)
+    if status in _OF_THE_IMAGE and code != NO_CAPACITY:
+        return ModelError(problem)
+    cure = f" {_CURES[status]}" if status in _CURES else ""
+    return ModelAway(f"{problem}{cure}", retry_after=_seconds(hint, now_ms))
 
 
 def _parsed_error(reply: bytes) -> Any:
@@ -63,20 +68,22 @@ def _parsed_error(reply: bytes) -> Any:
         return None
 
 
-def _parsed(reply: bytes) -> Any:
+def _parsed(reply: bytes, wait: float | None = None) -> Any:
     try:
         return json.loads(reply)
     except (ValueError, RecursionError):
-        raise ModelError("Workers AI's answer is not JSON.") from None
+        raise ModelAway("Workers AI's answer is not JSON.", retry_after=wait) from None
 
 
-def _entry(item: Any) -> tuple[str, float]:
-    if not isinstance(item, dict):
-        raise ModelError("Workers AI's answer holds something other than labels.")
-    label, score = item.get("label"), item.get("score")
-    if not isinstance(label, str) or not isinstance(score, int | float) or isinstance(score, bool):
-        raise ModelError("Workers AI's answer holds an entry without a label or a score.")
-    name = label_of(label)
+def _is_entry(item: Any) -> bool:
+    if not isinstance(item, dict) or not isinstance(item.get("label"), str):
+        return False
+    score = item.get("score")
+    return isinstance(score, int | float) and not isinstance(score, bool)
+
+
+def _entry(item: dict[str, Any]) -> tuple[str, float]:
+    name, score = label_of(item["label"]), item["score"]
     if not name or len(name) > MAX_LABEL or not name.isprintable():
         raise ModelError("Workers AI's answer holds an unusable label.")
     if not math.isfinite(score) or not 0 <= score <= 1:

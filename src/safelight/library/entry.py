@@ -1,7 +1,8 @@
 """An entry of the library: what clients see, how its run stands, and what finds it. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from safelight.infra.states import Machine, Phase, State
 
@@ -19,7 +20,7 @@ class RunStatus(State):
     whose work it is, since what an event changes depends on it."""
 
     PENDING = "pending", "Waiting for a label", "archive"
-    RUNNING = "running", "Being classified", "loop"  # an attempt has failed, and others follow
+    RUNNING = "running", "Being classified", "loop"  # a worker has it: never written, but seen
     DONE = "done", "Labelled", "tag", "accent", Phase.OVER
     FAILED = "failed", "No label", "alert", "problem", Phase.OVER  # until a person has it redriven
     DROPPED = "dropped", "For nothing", "archive", "plain", Phase.OVER  # its entry has moved on
@@ -29,20 +30,21 @@ MACHINE = Machine(
     "A classification run",
     {
         RunStatus.PENDING: (
-            RunStatus.RUNNING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
+            RunStatus.PENDING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
         ),
-        RunStatus.RUNNING: (
-            RunStatus.RUNNING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
+        RunStatus.RUNNING: (  # as the version before wrote it after a failed attempt
+            RunStatus.PENDING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
         ),
         RunStatus.DONE: (),
         RunStatus.FAILED: (
-            RunStatus.RUNNING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
+            RunStatus.PENDING, RunStatus.DONE, RunStatus.FAILED, RunStatus.DROPPED,
         ),
         RunStatus.DROPPED: (),
     },
 )  # fmt: skip
 
 # `classificationStatus`: that of the entry's newest run, which no other has taken the place of.
+# While it is under way, the queue says whether a worker has it now.
 EntryStatus: TypeAlias = Literal[
     RunStatus.PENDING, RunStatus.RUNNING, RunStatus.DONE, RunStatus.FAILED
 ]
@@ -56,7 +58,8 @@ def entry_status(text: str | None) -> EntryStatus | None:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The row of a name."""
+    """The row of a name, and how its run stands: when it is tried again, and the code and words of
+    its last failed attempt, until there is a label."""
 
     organization: str
     name: str
@@ -72,6 +75,9 @@ class Entry:
     classification_score: float | None
     classification_model: str | None
     classified_at: int | None
+    next_attempt_at: int | None = None
+    error: Mapping[str, str] | None = None
+    labels: tuple[Mapping[str, Any], ...] = ()  # of one that was asked for by its name
 
 
 @dataclass(frozen=True, slots=True)

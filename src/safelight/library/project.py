@@ -12,6 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
+import structlog
+
 from safelight.infra.activity import Unit, Units
 from safelight.infra.db import Database
 from safelight.infra.history import Line
@@ -48,6 +50,9 @@ _MOST_DIGITS = 9
 _LOOKS = 5
 _REMEMBERED = 1000
 _TOLD = {SkipReason.STALE, SkipReason.DUPLICATE, SkipReason.SUPERSEDED, SkipReason.SAME_UPLOAD}
+_UNUSABLE = {SkipReason.OBJECT_MISSING, SkipReason.UNUSABLE_METADATA}
+
+log = structlog.get_logger()
 
 Reaction = Callable[[ObjectEvent, Job[DeliverPayload]], Awaitable[Verdict]]
 Reactions = Mapping[Action, Sequence[Reaction]]
@@ -136,7 +141,8 @@ class Projection:
                 present.now if present else None,
                 found.run,
             )
-            unit.tell(*await self._create(_News(unit, name, event, found), decision, present))
+            news = _News(unit, name, event, found)
+            unit.tell(_received(news), *await self._create(news, decision, present))
             await objects.delivered(unit.connection, event.id, unit.now)
             unit.ends(job)
         return Done(already=True)
@@ -155,7 +161,8 @@ class Projection:
                 found.present.now if found.present and trusted else None,
                 built_in=not self._telling,
             )
-            unit.tell(*await _delete(_News(unit, name, event, found), decision))
+            news = _News(unit, name, event, found)
+            unit.tell(_received(news), *await _delete(news, decision))
             await objects.delivered(unit.connection, event.id, unit.now)
             unit.ends(job)
         return Done(already=True)
@@ -166,6 +173,8 @@ class Projection:
         unit, name = news.unit, news.name
         match decision:
             case Skip(reason, beaten_by):
+                if reason in _UNUSABLE:
+                    log.info("object event without effect", key=news.event.key, reason=reason)
                 return [_dropped(news, reason, beaten_by)]
             case MoveTime(mark, beaten_by, reason):
                 await repo.move_time(unit, name, mark)
@@ -229,6 +238,17 @@ def _whole(text: str | None) -> int | None:
     )
 
 
+def _received(news: _News) -> Line:
+    """What it says of the name; whatever comes of it is told by the lines that follow."""
+    data = {
+        "name": news.name,
+        "eventTime": iso(news.event.event_time),
+        "reason": news.event.action,
+        "actor": {"type": "event", "name": news.event.source},
+    }
+    return Line(f"upload:{news.name}", "event_received", data)
+
+
 def _started(news: _News, mark: Mark, run: int) -> Line:
     data = {
         "name": news.name,
@@ -288,10 +308,13 @@ def _winner(beaten_by: BeatenBy) -> dict[str, str | None]:
 
 
 def _deleted(news: _News, decision: RemoveRow | KeepTombstone) -> Line:
-    """One of our own that had no entry yet is news as well: clients may have seen it stored."""
-    data = {"name": news.name, "eventTime": iso(news.event.event_time)}
+    """Without an entry, one of our own is news if it has ended something that clients may have seen
+    ingested or stored; a name that is deleted again is none."""
+    event = news.event
+    data = {"name": news.name, "eventTime": iso(event.event_time)}
     unknown = isinstance(decision, KeepTombstone)
+    ended = event.source == OURS and "ended" in (event.metadata or {})
     if unknown:
         data["reason"] = "no_entry"
-    kind = "event_dropped" if unknown and news.event.source != OURS else "upload_deleted"
+    kind = "event_dropped" if unknown and not ended else "upload_deleted"
     return Line(f"upload:{news.name}", kind, data)

@@ -7,6 +7,7 @@ import asyncpg
 from safelight.infra.activity import Unit, to_json
 from safelight.infra.db import UPKEEP_SECONDS, Database, read, write
 from safelight.infra.history import Line
+from safelight.infra.states import Phase, listed
 from safelight.library.entry import Entry, LibraryFilter, RunStatus
 from safelight.library.order import Mark, Present, Snapshot, Stamp, Tombstone
 from safelight.objects.keys import words
@@ -149,7 +150,12 @@ async def purge_tombstones(db: Database, before: int) -> int:
 @read
 async def find(db: Database, organization: str, name: str) -> Entry | None:
     row = await db.fetchrow(
-        f"SELECT {_COLUMNS} FROM uploads WHERE organization = $1 AND name = $2", organization, name
+        _entries(
+            "SELECT * FROM uploads WHERE organization = $1 AND name = $2",
+            "classification_labels(organization, name, idempotency_key, run) AS labels",
+        ),
+        organization,
+        name,
     )
     return None if row is None else _entry(row)
 
@@ -167,17 +173,20 @@ async def page(
     for condition, value in (
         ("classification_label = ${}", wanted.label),
         ("search @@ ${}::tsquery", wanted.query),
-        ("classification_status = ${}", wanted.status),
     ):
         if value is not None:
             values.append(value)
             conditions.append(condition.format(len(values)))
+    if wanted.status is not None:
+        conditions.append(_standing(wanted.status))
     if before is not None:
         values += before
         conditions.append(f"(event_time, name) < (${len(values) - 1}, ${len(values)})")
     rows = await db.fetch(
-        f"SELECT {_COLUMNS} FROM uploads WHERE {' AND '.join(conditions)} "
-        "ORDER BY event_time DESC, name DESC LIMIT $2",
+        _entries(
+            f"SELECT * FROM uploads WHERE {' AND '.join(conditions)} "
+            "ORDER BY event_time DESC, name DESC LIMIT $2"
+        ),
         *values,
     )
     return [_entry(row) for row in rows]
@@ -231,12 +240,34 @@ async def was_ever_seen(db: Database, organization: str, name: str) -> bool:
     )
 
 
-_COLUMNS = ", ".join(Entry.__dataclass_fields__)
+_SEEN = {"classification_status", "next_attempt_at", "error", "labels"}
+_COLUMNS = ", ".join(name for name in Entry.__dataclass_fields__ if name not in _SEEN)
+_UNDER_WAY = listed(RunStatus.in_phase(Phase.UNDER_WAY))
+
+
+def _entries(rows: str, more: str = "NULL AS labels") -> str:
+    """Rows of uploads, and how the run of each stands: asked only of those that are shown."""
+    return (
+        f"SELECT {_COLUMNS}, status AS classification_status, next_attempt_at, error, {more} "
+        f"FROM ({rows}) AS upload CROSS JOIN LATERAL classification_standing("
+        "organization, name, idempotency_key, run, classification_status) "
+        "ORDER BY event_time DESC, name DESC"
+    )
+
+
+def _standing(status: RunStatus) -> str:
+    """The condition for entries that are shown so."""
+    if not status.under_way:
+        return f"classification_status = '{status}'"
+    at_work = "(name, idempotency_key) IN (SELECT name, marker FROM classification_at_work($1))"
+    wanted = at_work if status is RunStatus.RUNNING else f"NOT {at_work}"
+    return f"classification_status IN {_UNDER_WAY} AND {wanted}"
 
 
 def _entry(row: asyncpg.Record) -> Entry:
     values = dict(row)
     values["classification_status"] = RunStatus(values["classification_status"])
+    values["labels"] = tuple(values["labels"] or ())
     return Entry(**values)
 
 

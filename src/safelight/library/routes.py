@@ -8,24 +8,28 @@ from starlette.responses import JSONResponse
 
 from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound
-from safelight.http.content import Stored, respond
+from safelight.http.content import Stored, respond, soon
+from safelight.http.described import Described, EmptyAnswer, HistoryItem, PageOf, bytes_of
 from safelight.http.frame import DatabaseDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.library import repo
+from safelight.library.answers import EntryAnswer, OneEntryAnswer
 from safelight.library.deletion import UploadDeletion
-from safelight.library.entry import Entry, LibraryFilter, entry_status
+from safelight.library.entry import Entry, LibraryFilter, RunStatus, entry_status
 from safelight.objects.keys import InvalidKey, InvalidName, object_key, prefix_query
 from safelight.objects.store import ObjectStore
 
-router = APIRouter(tags=["library"], prefix="/api/organizations/{org}/uploads")
+router = APIRouter(
+    tags=["library"], prefix="/api/organizations/{org}/uploads", route_class=Described
+)
 
 ShownStatus = Literal["pending", "running", "done", "failed"]
 
 
-@router.get("", summary="The library, newest first")
+@router.get("", summary="The library, newest first", response_model=PageOf[EntryAnswer])
 async def uploads(
     access: AsViewer,
     db: DatabaseDep,
@@ -45,15 +49,19 @@ async def uploads(
     return page(rows, limit, show, lambda row: cursors.make(purpose, [row.event_time, row.name]))
 
 
-@router.get("/{name}", summary="One entry")
+@router.get("/{name}", summary="One entry", response_model=OneEntryAnswer)
 async def upload(name: str, access: AsViewer, db: DatabaseDep) -> dict[str, Any]:
     found = await repo.find(db, access.organization, name)
     if found is None:
         raise NotFound(f"There is no image called {name}.")
-    return show(found)
+    return show(found) | {"labels": list(found.labels)}
 
 
-@router.get("/{name}/content", summary="The original's bytes", response_class=Response)
+@router.get(
+    "/{name}/content",
+    summary="The original's bytes",
+    responses=bytes_of("image/*", says="The original, as it was uploaded."),
+)
 @router.head("/{name}/content", include_in_schema=False)
 async def content(
     name: str,
@@ -62,16 +70,19 @@ async def content(
     store: Annotated[ObjectStore, provided(ObjectStore)],
 ) -> Response:
     key = _key(access.organization, name)
-    info = await store.head(key)
 
     async def read(start: int, stop: int) -> AsyncIterator[bytes]:
         return (await store.get(key, start, stop)).chunks
 
-    stored = Stored(info.size, info.content_type, info.etag, read, name)
-    return await respond(request, stored)
+    async with soon():
+        info = await store.head(key)
+        stored = Stored(info.size, info.content_type, info.etag, read, name)
+        return await respond(request, stored)
 
 
-@router.get("/{name}/history", summary="Why this entry is as it is")
+@router.get(
+    "/{name}/history", summary="Why this entry is as it is", response_model=PageOf[HistoryItem]
+)
 async def history(
     name: str, access: AsViewer, db: DatabaseDep, cursors: CursorsDep, wanted: PageRequest
 ) -> dict[str, Any]:
@@ -84,7 +95,7 @@ async def history(
     return page(rows, limit, lambda row: row.as_history(), lambda r: cursors.make(subject, [r.seq]))
 
 
-@router.delete("/{name}", status_code=202, summary="Delete for good")
+@router.delete("/{name}", status_code=202, summary="Delete for good", response_model=EmptyAnswer)
 async def delete(
     name: str,
     access: AsMember,
@@ -121,7 +132,17 @@ def show(row: Entry) -> dict[str, Any]:
         "width": row.width,
         "height": row.height,
         "sizeBytes": row.size_bytes,
+        **_trouble(row),
     }
+
+
+def _trouble(row: Entry) -> dict[str, Any]:
+    """What an entry without a label waits for, or why it will have none."""
+    if row.classification_status is RunStatus.FAILED:
+        return {"failure": row.error}
+    if row.next_attempt_at is None:
+        return {}
+    return {"nextAttemptAt": iso(row.next_attempt_at), "lastError": row.error}
 
 
 def _key(organization: str, name: str) -> str:

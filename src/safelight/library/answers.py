@@ -1,0 +1,38 @@
+"""Entries of the library as the API answers them."""
+
+from typing import Literal, NotRequired
+
+from typing_extensions import TypedDict
+
+
+class FailureAnswer(TypedDict):
+    code: str
+    message: str
+
+
+class LabelAnswer(TypedDict):
+    label: str
+    score: float
+
+
+class EntryAnswer(TypedDict):
+    name: str
+    eventTime: str
+    idempotencyKey: str
+    classificationLabel: str | None
+    classificationScore: float | None
+    classifiedAt: str | None
+    classificationStatus: Literal["pending", "running", "done", "failed"]
+    classificationModel: str | None
+    imageId: str | None
+    mimeType: str | None
+    width: int | None
+    height: int | None
+    sizeBytes: int
+    nextAttemptAt: NotRequired[str]
+    lastError: NotRequired[FailureAnswer | None]
+    failure: NotRequired[FailureAnswer | None]
+
+
+class OneEntryAnswer(EntryAnswer):
+    labels: NotRequired[list[LabelAnswer]]
