@@ -2,13 +2,30 @@
 
 import asyncio
 import io
+import struct
 from functools import cache
 
 from PIL import Image
 
 from emulators.wire import Exchange
 
-MP4 = b"\x00\x00\x00\x18ftypisom\x00\x00\x02\x00isommp41" + b"\x00\x00\x00\x08free" + bytes(4000)
+
+def box(name: bytes, *inner: bytes) -> bytes:
+    content = b"".join(inner)
+    return struct.pack("!I", 8 + len(content)) + name + content
+
+
+def mp4(width: int = 640, height: int = 360, seconds: float = 2.5) -> bytes:
+    """As small as a file can be that says what it is; the picture itself is nothing."""
+    movie = struct.pack("!4xIIII80x", 0, 0, 1000, int(seconds * 1000))
+    track = struct.pack("!4x72xII", width << 16, height << 16)
+    handler = struct.pack("!8x4s12xx", b"vide")
+    media = box(b"mdia", box(b"hdlr", handler))
+    header = box(b"moov", box(b"mvhd", movie), box(b"trak", box(b"tkhd", track), media))
+    return box(b"ftyp", b"isom\0\0\2\0isommp41") + header + box(b"mdat", bytes(4000))
+
+
+MP4 = mp4()
 
 
 @cache
@@ -42,6 +59,10 @@ async def _serve_badly(exchange: Exchange, how: str, content: bytes, kind: dict[
         await exchange.send(b"%x\r\n%s\r\n" % (len(content), content))
         while True:
             await exchange.send(b"10000\r\n" + bytes(0x10000) + b"\r\n")
+    if how == "short":  # ends like a whole one, since no length was announced
+        await exchange.begin(200, kind)
+        await exchange.send(content[: len(content) // 2])
+        return
     length = 10 * 1024**3 if how == "huge" else len(content)
     await exchange.begin(200, {**kind, "content-length": str(length)})
     await exchange.send(content[: len(content) // 2])

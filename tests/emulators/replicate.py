@@ -42,7 +42,8 @@ class Replicate:
     cancelled: list[str] = field(default_factory=list)
     polled: list[str] = field(default_factory=list)
     told: list[int] = field(default_factory=list)
-    shows_secret: bool = True
+    secret_status: int = 200
+    asked_for_secret: int = 0
     _numbers: Any = field(default_factory=lambda: count(1))
     _later: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -61,8 +62,9 @@ class Replicate:
         elif exchange.headers.get("authorization") != f"Bearer {TOKEN}":
             await exchange.answer(401, {"detail": "Invalid token."})
         elif path == "/v1/webhooks/default/secret":
-            shown = (200, {"key": SECRET}) if self.shows_secret else (404, {"detail": "none"})
-            await exchange.answer(*shown)
+            self.asked_for_secret += 1
+            shown = {"key": SECRET} if self.secret_status == 200 else {"detail": "none"}
+            await exchange.answer(self.secret_status, shown)
         elif exchange.method == "POST" and path.endswith("/cancel"):
             self.cancelled.append(path.split("/")[-2])
             await exchange.answer(200, {"id": path.split("/")[-2], "status": "canceled"})

@@ -24,6 +24,7 @@ class Plan:
     statuses: list[int] = field(default_factory=list)
     retry_after: str | None = None
     refuse: str | None = None  # an error code in the body, beside an empty `data`
+    comes_to_nothing: list[str] = field(default_factory=list)  # codes: taken, failed, remembered so
     seconds: float = 0.0  # until the answer (image) or the webhook (video)
     lose_answer: bool = False  # taken, but the connection breaks before the answer
     media: list[str] = field(default_factory=lambda: ["fine"])  # per fetch, the last one stays
@@ -43,9 +44,13 @@ class Runware:
     submitted: list[dict[str, Any]] = field(default_factory=list)
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     done: set[str] = field(default_factory=set)
+    failed: dict[str, str] = field(default_factory=dict)  # codes of those that came to nothing
+    turned_away: list[int] = field(default_factory=list)  # statuses for the next questions
     asked: list[str] = field(default_factory=list)
     told: list[int] = field(default_factory=list)  # statuses our webhooks were answered with
     other: str = ""
+    picture: bytes = field(default_factory=png)
+    videos: dict[int, bytes] = field(default_factory=dict)  # by seed, where it matters
     working: int = 0
     most: int = 0  # tasks at work at the same moment
     _later: set[asyncio.Task[None]] = field(default_factory=set)
@@ -86,6 +91,10 @@ class Runware:
             await exchange.answer(400, {"data": [], "errors": [error]})
             return
         self.tasks[uuid] = task
+        if plan.comes_to_nothing:
+            self.failed[uuid] = plan.comes_to_nothing.pop(0)
+            await exchange.answer(200, {"errors": [self._error(uuid)]})
+            return
         if task["deliveryMethod"] == "async":
             await self._take_video(exchange, task, plan)
             return
@@ -133,6 +142,12 @@ class Runware:
 
     async def _ask(self, exchange: Exchange, uuid: str) -> None:
         self.asked.append(uuid)
+        if self.turned_away:
+            await exchange.answer(self.turned_away.pop(0), {"errors": []})
+            return
+        if uuid in self.failed:
+            await exchange.answer(200, {"errors": [self._error(uuid)]})
+            return
         task = self.tasks.get(uuid)
         if task is None or self.plan(task).forgets:
             error = {"code": "taskNotFound", "message": "No such task.", "taskUUID": uuid}
@@ -143,6 +158,9 @@ class Runware:
             await exchange.answer(200, {"data": [state]})
             return
         await exchange.answer(200, {"data": [{**self.result(uuid), "status": "success"}]})
+
+    def _error(self, uuid: str) -> dict[str, Any]:
+        return {"code": self.failed[uuid], "message": "It did not work out.", "taskUUID": uuid}
 
     def result(self, uuid: str) -> dict[str, Any]:
         task = self.tasks[uuid]
@@ -162,7 +180,8 @@ class Runware:
 
     def content(self, uuid: str) -> bytes:
         task = self.tasks[uuid]
-        return MP4 if task["taskType"] == "videoInference" else png()
+        video = task["taskType"] == "videoInference"
+        return self.videos.get(task.get("seed", -1), MP4) if video else self.picture
 
     async def _media(self, exchange: Exchange) -> None:
         uuid = exchange.path.removeprefix("/media/")

@@ -57,6 +57,7 @@ class Vendor:
     requests: list[Request] = field(default_factory=list)
     port: int = 0
     over: threading.Event = field(default_factory=threading.Event)
+    instead: Behaviour | None = None  # what everybody gets for as long as it is there
     _next: deque[Behaviour] = field(default_factory=deque)
 
     @property
@@ -77,7 +78,9 @@ class Vendor:
 
     def behaviour(self, request: Request) -> Behaviour:
         self.requests.append(request)
-        return self._next.popleft() if self._next else self._judged(request)
+        if self._next:
+            return self._next.popleft()
+        return self.instead or self._judged(request)
 
     def _judged(self, request: Request) -> Behaviour:
         if request.path not in {ACCOUNT + MODEL, GATEWAY + MODEL}:

@@ -13,6 +13,7 @@ from safelight.generations.providers.base import Order, Provider, ProviderDeps
 from safelight.generations.providers.registry import PROVIDERS
 from safelight.infra.injected import SystemClock
 from safelight.settings import load
+from sandbox.shared import shared_sandbox
 
 WEBHOOK = "http://127.0.0.1:9/webhooks/x?generation_id=g&token=t&task=a"
 
@@ -117,7 +118,9 @@ async def built(name: str, **settings: Any) -> AsyncIterator[Provider]:
 
     everybody: list[type[Provider]] = [*PROVIDERS, Newcomer]
     known = {one.name: one for one in everybody}
-    provider = known[name].build(ProviderDeps(load(settings), SystemClock(), deliver))
+    provider = known[name].build(
+        ProviderDeps(load(settings), SystemClock(), deliver, shared_sandbox())
+    )
     assert provider is not None
     yield provider
     await provider.close()

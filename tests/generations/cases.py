@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from safelight.generations.decide import (
+from safelight.generations.change import (
     GenerationChange,
 )
 from safelight.generations.lifecycle import (

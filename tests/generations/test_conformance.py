@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from generations.benches import WEBHOOK, Bench, an_order, bench, built
+from generations.strange import VENDORS_OFFLINE, likely
+from safelight.errors import ConfigurationError, InvalidRequest
 from safelight.generations.addresses import target_of
 from safelight.generations.lifecycle import MediaKind, TaskErrorCode
 from safelight.generations.providers.base import (
@@ -23,6 +24,7 @@ from safelight.generations.providers.base import (
     TaskUnknown,
 )
 from safelight.generations.providers.registry import PROVIDERS, names
+from sandbox.shared import shared_sandbox
 
 VENDORS = [name for name in names() if name != "studio"]  # the studio is in this very process
 
@@ -141,8 +143,15 @@ def test_without_a_key_it_is_not_offered() -> None:
     async def deliver(order: Order, outcome: str, delay: float) -> None:
         return None
 
-    deps = ProviderDeps(load(), SystemClock(), deliver)
+    deps = ProviderDeps(load(), SystemClock(), deliver, shared_sandbox())
     assert [one.name for one in PROVIDERS if one.build(deps) is not None] == ["studio"]
+
+
+async def test_a_signing_key_that_is_none_is_said_at_start() -> None:
+    given = {"replicate_api_token": "k", "replicate_webhook_secret": "whsec_x"}
+    with pytest.raises(ConfigurationError, match="SAFELIGHT_REPLICATE_WEBHOOK_SECRET"):
+        async with built("replicate", **given):
+            pass
 
 
 def test_an_order_does_not_show_its_webhook() -> None:
@@ -150,29 +159,43 @@ def test_an_order_does_not_show_its_webhook() -> None:
     assert "token=" not in repr(order)
 
 
-# Whatever a vendor, or somebody who knows a token, sends
+NAMES = {
+    "runware": ["runware:100@1", "civitai:618692@691639", "something", "a/b/c", "x" * 200],
+    "replicate": ["acme/film", "acme/film-2.1:0a1b2c", "5c7d5dc6", "a_b/c.d"],
+}
+NO_NAMES = [
+    "", " ", "../deployments/x", "a/..", "..", ".", "a/.", "a//b", "/a", "a/", "a/b:", ":v", "a/b/../c",
+    "a b", "a/b?x=1", "a/b#x", "a/%2e%2e", "a\\b", "a/b\n", "\u202ea/b", "é/b", "x" * 201, "a/" + "x" * 300,
+]  # fmt: skip
 
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
-keys = st.sampled_from(
-    ["data", "errors", "error", "taskUUID", "status", "id", "output", "imageURL", "code", "message",
-     "taskId", "metrics", "cost", "seed", "imageBase64Data"]
-)  # fmt: skip
-likely = st.recursive(
-    json_values | st.sampled_from(["succeeded", "failed", "error", "success", "https://x/y"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=5),
-    max_leaves=25,
-)
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_names_that_a_model_can_have(name: str) -> None:
+    """They become part of an address or of a message that carries the operator's key."""
+    async with bench(name) as on_bench:
+        for model in NAMES[name]:
+            on_bench.provider.check(model, MediaKind.IMAGE, {})
+        for model in NO_NAMES:
+            with pytest.raises(InvalidRequest, match=r"^model: "):
+                on_bench.provider.check(model, MediaKind.IMAGE, {})
+
+
+async def test_an_order_of_an_older_version_leaves_no_path_behind() -> None:
+    """It was accepted when names were not looked at."""
+    async with bench("replicate") as on_bench:
+        order = replace(an_order(on_bench), model="../deployments/x")
+        assert isinstance(await on_bench.provider.submit(order), Refused)
+        assert on_bench.emulator.server.seen == []  # type: ignore[attr-defined]  # its own
+
+
+# Whatever a vendor, or somebody who knows a token, sends
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(likely)
 @example({"id": "x", "status": []})  # no member of any set
 def test_no_body_is_too_strange(payload: Any) -> None:
-    for provider in _PROVIDERS:
+    for provider in VENDORS_OFFLINE:
         for report in provider.reports(payload):
             assert isinstance(report, Report)
             assert report.task_id is None or isinstance(report.task_id, str)
@@ -181,19 +204,3 @@ def test_no_body_is_too_strange(payload: Any) -> None:
                 assert "\\u0000" not in text
             elif isinstance(report.outcome, Refused):
                 assert 0 < len(report.outcome.error.message) < 1000
-
-
-def _offline() -> list[Any]:
-    from safelight.generations.providers.replicate import Replicate
-    from safelight.generations.providers.runware import Runware
-    from safelight.generations.providers.wire import Wire
-    from safelight.infra.injected import SystemClock
-
-    clock = SystemClock()
-    return [
-        Runware("http://x", Wire("R", {}, clock)),
-        Replicate("http://x", Wire("R", {}, clock), clock),
-    ]
-
-
-_PROVIDERS = _offline()

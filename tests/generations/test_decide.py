@@ -18,12 +18,14 @@ from generations.cases import (
     types,
 )
 from safelight.generations import jobs
-from safelight.generations.decide import (
+from safelight.generations.change import (
     GenerationChange,
     JobEnds,
     JobGoesOn,
     JobLost,
     JobReturns,
+)
+from safelight.generations.decide import (
     TaskStep,
     answered,
     begun,
@@ -152,6 +154,23 @@ def test_a_budget_that_is_used_up_ends_in_the_last_error() -> None:
     [task] = late.after.tasks
     assert task.error == TaskError(TaskErrorCode.PROVIDER_ERROR, "503 again")
     assert types(late) == ["artifact_failed", "generation_finished"]
+
+
+@pytest.mark.parametrize(
+    ("status", "trouble"),
+    [
+        (TaskStatus.SUBMITTED, ProviderTrouble("It broke off.", sent=True)),
+        (TaskStatus.STREAMING, ProviderTrouble("It broke off.")),
+    ],
+)
+def test_what_may_be_had_is_left_to_the_timer(status: TaskStatus, trouble: ProviderTrouble) -> None:
+    """There is no time for another try, but the vendor may have it, and may have been paid."""
+    generation = a_generation(a_task(status=status), kind=MediaKind.IMAGE)
+    late = not_stored(generation, "a", 1, trouble, END - 100)
+    assert (late.after, late.then) == (generation, JobEnds())
+    [line] = late.lines
+    assert (line.type, line.data["reason"]) == ("task_attempt", "next attempt in 0.1 s")
+    assert line.data["error"]["message"] == "It broke off."
 
 
 @pytest.mark.parametrize("status", [TaskStatus.SUBMITTED, TaskStatus.STREAMING])

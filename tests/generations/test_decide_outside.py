@@ -14,16 +14,22 @@ from generations.cases import (
     statuses,
     types,
 )
-from safelight.generations.decide import (
+from safelight.generations.change import (
     GenerationChange,
     JobEnds,
     JobReturns,
+)
+from safelight.generations.decide import (
     called_off,
     fired,
+)
+from safelight.generations.hear import (
     heard,
+    hinted,
 )
 from safelight.generations.lifecycle import (
     GenerationStatus,
+    Task,
     TaskErrorCode,
     TaskStatus,
 )
@@ -100,6 +106,35 @@ def test_several_reports_in_one_body() -> None:
     assert (nothing.after, types(nothing)) == (before, ["webhook_ignored"])
 
 
+def test_a_repetition_is_not_told_again() -> None:
+    before = a_generation(a_task(status=TaskStatus.READY), a_task("b"))
+    many = [Report("id-a", Finished(MEDIA))] * 9 + [Report("?", Accepted())] * 9
+    change = heard(before, many, "nobody's", chooses_ids=False, now=NOW)
+    told = [(line.data["artifactId"], line.data["reason"]) for line in change.lines]
+    assert [artifact for artifact, _ in told] == ["a", None]
+    again = heard(before, many, None, chooses_ids=False, told=told, now=NOW)
+    assert again == GenerationChange(before)
+
+
+@pytest.mark.parametrize(
+    ("task", "named", "asked"),
+    [
+        (a_task(), "a", ("a",)),
+        (a_task(), None, ()),
+        (a_task(), "b", ()),
+        (a_task(provider_task_id=None), "a", ()),
+        (a_task(status=TaskStatus.PENDING), "a", ()),
+        (a_task(status=TaskStatus.STREAMING), "a", ()),
+        (a_task(status=TaskStatus.READY), "a", ()),
+    ],
+)
+def test_what_is_not_believed_is_asked_about(
+    task: Task, named: str | None, asked: tuple[str, ...]
+) -> None:
+    before = a_generation(task)
+    assert hinted(before, named) == GenerationChange(before, work=asked)
+
+
 # The timer
 
 
@@ -126,7 +161,7 @@ def test_what_was_delivered_gets_a_little_longer() -> None:
         GenerationStatus.COMPLETING,
         END + 5000,
     )
-    assert (change.then, change.work) == (JobReturns(5.0), ("b",))
+    assert (change.then, change.work) == (JobReturns(5.0), ("b", "a"))
     early = fired(change.after, {}, END + 2000, 5000)
     assert (early.after, early.then) == (change.after, JobReturns(3.0))
     last = fired(change.after, {}, END + 5000, 5000)

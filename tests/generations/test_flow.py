@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,23 @@ async def test_done_when_asked_while_the_call_is_held(here: Here, vendor: Runwar
         done = await client.over(generation)
         assert (done["status"], done["artifactCount"]) == ("ready", 1)
         assert len(vendor.submitted) == 1
+
+
+async def test_ten_are_held_when_time_is_over(here: Here, vendor: Runware) -> None:
+    """Calls that are still open do not speak for their tasks: what is done by then is kept, and what
+    is not ran out of time."""
+    vendor.default = Plan(seconds=60)
+    async with (
+        world(**here, generation_image_timeout_seconds=4.0) as made,
+        made.client() as client,
+    ):
+        generation = await client.ask(count=10)
+        await until(lambda: len(vendor.submitted) >= 3)
+        vendor.done.update(order["taskUUID"] for order in vendor.submitted[:3])
+        done = await client.over(generation)
+        codes = Counter(task["error"] and task["error"]["code"] for task in done["tasks"])
+        assert codes == {None: 3, "timeout": 7}
+        assert done["artifactCount"] == 3
 
 
 async def test_a_vendor_that_is_away(here: Here) -> None:

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from safelight.generations.lifecycle import MediaKind, TaskErrorCode
+from safelight.generations.pace import LONGEST_PAUSE, LOOK_AGAIN, Pace
 from safelight.generations.providers.base import (
     Accepted,
     Finished,
@@ -20,11 +21,13 @@ from safelight.generations.providers.base import (
 from safelight.generations.providers.replicate import answer_of as prediction_answer
 from safelight.generations.providers.replicate import media_of, request_of
 from safelight.generations.providers.runware import answer_of
-from safelight.generations.providers.runware_replies import errors_of, reports_of
+from safelight.generations.providers.runware_replies import MOST_REPORTS, errors_of, reports_of
 from safelight.generations.providers.signatures import is_usable, sign, verify
 from safelight.generations.providers.wire import Reply, seconds_of
-from safelight.generations.work import Pace
 from safelight.infra.injected import SystemClock
+from safelight.infra.turns import whose
+from safelight.testing.injected import Watch
+from safelight.testing.waiting import until
 
 NOW = 1_700_000_000_000
 SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
@@ -101,6 +104,11 @@ def test_results_and_errors_in_one_body() -> None:
         ("a", Finished), ("b", Refused),
     ]  # fmt: skip
     assert [one["code"] for one in errors_of(body)] == ["x"]
+
+
+def test_a_body_of_very_many_reports_is_cut() -> None:
+    """It is judged while the generation's row is locked."""
+    assert len(reports_of({"data": [{}] * 10_000, "errors": [{}] * 10_000})) == MOST_REPORTS
 
 
 def test_a_vendors_words_are_cut() -> None:
@@ -219,7 +227,7 @@ async def test_pace_at_once() -> None:
 
     async def work() -> None:
         nonlocal running, most
-        async with pace.turn():
+        async with pace.turn("acme"):
             running += 1
             most = max(most, running)
             await asyncio.sleep(0.01)
@@ -229,19 +237,82 @@ async def test_pace_at_once() -> None:
     assert most == 3
 
 
-async def test_pace_per_minute_and_slowing_down() -> None:
+async def test_long_calls_of_one_organization_leave_one_for_another() -> None:
+    pace, over, calling = Pace(SystemClock(), 3), asyncio.Event(), []
+
+    async def call(organization: str) -> None:
+        whose.set(organization)
+        async with pace.turn(organization):
+            calling.append(organization)
+            await over.wait()
+
+    whale = [asyncio.create_task(call("whale")) for _ in range(20)]
+    await until(lambda: len(calling) == 3)
+    shrimp = asyncio.create_task(call("shrimp"))
+    await until(lambda: "shrimp" in calling)
+    assert calling == ["whale", "whale", "whale", "shrimp"]
+    over.set()
+    await asyncio.gather(*whale, shrimp)
+
+
+async def test_pace_per_minute() -> None:
     pace, starts = Pace(SystemClock(), 10, per_minute=1200), []
 
     async def work() -> None:
-        async with pace.turn():
+        async with pace.turn("acme"):
             starts.append(time.monotonic())
 
     await asyncio.gather(*(work() for _ in range(5)))
     assert starts[-1] - starts[0] >= 0.19
-    pace.slow_down(0.3)
-    before = time.monotonic()
-    await work()
-    assert time.monotonic() - before >= 0.29
+
+
+async def test_who_was_told_waits_and_the_others_go_one_at_a_time() -> None:
+    watch = Watch()
+    pace = Pace(watch, 3)
+
+    async def pause(organization: str) -> float:
+        async with pace.turn(organization) as seconds:
+            return seconds
+
+    async with pace.turn("globex") as early:
+        assert (early, await pause("acme")) == (0.0, 0.0)
+        pace.slow_down(20.0, "acme")
+        assert (await pause("acme"), await pause("initech")) == (20.0, LOOK_AGAIN)
+    assert (await pause("globex"), await pause("initech")) == (0.0, 0.0)  # one after another
+    assert await pause("acme") == 20.0, "what goes well for others lifts nothing"
+    async with pace.turn("globex"):
+        assert await pause("globex") == LOOK_AGAIN
+        pace.slow_down(30.0, "globex")  # it is told too, and is none of the others any more
+        assert (await pause("globex"), await pause("initech")) == (30.0, 0.0)
+    pace.slow_down(1.0, "acme")
+    assert await pause("acme") == 20.0, "sooner than it was told before is not what was meant"
+    watch.move(seconds=20)
+    async with pace.turn("acme") as back:
+        assert (back, await pause("acme")) == (0.0, LOOK_AGAIN)
+    watch.move(seconds=10)
+    async with pace.turn("acme"):
+        assert (await pause("acme"), await pause("globex")) == (0.0, 0.0)
+    pace.slow_down(3600.0, "acme")
+    assert await pause("acme") == LONGEST_PAUSE
+
+
+async def test_a_turn_that_comes_late_may_be_none() -> None:
+    """Whoever waited for a turn asks again when it comes: somebody may have been told meanwhile."""
+    pace, over = Pace(Watch(), 1), asyncio.Event()
+    seen: list[float] = []
+
+    async def call(organization: str) -> None:
+        async with pace.turn(organization) as seconds:
+            seen.append(seconds)
+            if len(seen) == 1:
+                await over.wait()
+                pace.slow_down(20.0, "acme")
+
+    calls = [asyncio.create_task(call("acme")) for _ in range(3)]
+    await until(lambda: seen)
+    over.set()
+    await asyncio.gather(*calls)
+    assert seen == [0.0, 20.0, 20.0]
 
 
 # What others read

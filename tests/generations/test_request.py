@@ -82,7 +82,9 @@ def test_keys_that_are_fine() -> None:
         ("red", "red"),
         ("e\u0301", "é"),
         ("x" * 64, "x" * 64),
-        (" spaced out ", " spaced out "),
+        (" spaced out ", "spaced out"),
+        ("\u3000b\u2003", "b"),
+        ("x" * 64 + " ", "x" * 64),
         ("日本", "日本"),
     ],
 )
@@ -91,7 +93,7 @@ def test_tags(raw: str, clean: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "raw", ["", "a/b", "x" * 65, "x" * 5000, "tab\t", "nul\0", "\ud800", "\x7f"]
+    "raw", ["", "  ", "a/b", "x" * 65, "x" * 5000, "tab\t", "nul\0", "\ud800", "\x7f"]
 )
 def test_tags_that_are_refused(raw: str) -> None:
     with pytest.raises(InvalidRequest):
@@ -99,7 +101,7 @@ def test_tags_that_are_refused(raw: str) -> None:
 
 
 def test_tags_are_kept_once_and_in_order() -> None:
-    assert clean_tags(["b", "a", "b", "e\u0301", "é"]) == ("b", "a", "é")
+    assert clean_tags(["b", "a", "b ", "e\u0301", "é"]) == ("b", "a", "é")
     with pytest.raises(InvalidRequest):
         clean_tags([f"t{n}" for n in range(101)])
 
@@ -124,13 +126,15 @@ def test_whose_model_it_is(model: str, configured: tuple[str, ...], provider: st
 
 
 def test_webhook_tokens() -> None:
-    addresses = WebhookAddresses("k" * 32, lambda: "https://here.test")
+    addresses = WebhookAddresses("k" * 32, lambda: "https://there.test", lambda: "http://here.test")
     token = addresses.token("g1")
     assert len(token) == 43
     assert addresses.fits("g1", token)
     assert not addresses.fits("g2", token)
     assert not addresses.fits("g1", token + "=")
     assert not addresses.fits("g1", "é")
-    assert WebhookAddresses("j" * 32, lambda: "").token("g1") != token
-    url = addresses.url("runware", "g1", "a1")
-    assert url == f"https://here.test/webhooks/runware?generation_id=g1&token={token}&task=a1"
+    assert WebhookAddresses("j" * 32, str, str).token("g1") != token
+    path = f"/webhooks/runware?generation_id=g1&token={token}&task=a1"
+    assert addresses.url("runware", "g1", "a1") == f"https://there.test{path}"
+    assert addresses.url_here("runware", "g1", "a1") == f"http://here.test{path}"
+    assert WebhookAddresses("k" * 32, str, None).url_here("runware", "g1", "a1") is None

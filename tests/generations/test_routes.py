@@ -349,6 +349,32 @@ async def test_deleting_an_artifact(here: dict[str, Any]) -> None:
             assert (await viewer.http.delete(path)).status_code == 403
 
 
+async def test_counts_are_of_what_is_there(here: dict[str, Any]) -> None:
+    """What was made, and what it cost, stays what it was."""
+    async with world(**here) as made, made.client() as client:
+        wanted = {**SMALL, "fail": "silent", "failTasks": [2]}
+        generation = await client.ask("studio/horizon", count=3, input=wanted)
+        path = f"/generations/{generation}/artifacts"
+
+        async def two() -> list[dict[str, Any]] | None:
+            found = await client.items(path)
+            return found if len(found) == 2 else None
+
+        first, second = await until(two)
+        await client.http.delete(f"/artifacts/{first['id']}")
+        [active] = await client.items("/generations", status="active")
+        assert (active["artifactCount"], active["progress"]["ready"]) == (1, 2)
+        assert (await client.show(generation))["artifactCount"] == 1
+        await client.http.post(f"/generations/{generation}/cancel")
+        assert (await client.show(generation))["artifactCount"] == 1
+        await client.http.delete(f"/artifacts/{second['id']}")
+        [done] = await client.items("/generations")
+        assert (done["status"], done["artifactCount"]) == ("ready", 0)
+        assert done["progress"] == {"ready": 2, "failed": 1, "total": 3}
+        spent = (await client.http.get("/api/organizations/acme/spending")).json()
+        assert spent["providers"][0]["artifacts"] == 2
+
+
 async def test_models(here: dict[str, Any]) -> None:
     async with world(**here, worker=False, runware_api_key="k") as made, made.client() as client:
         listed = (await client.http.get("/api/models")).json()

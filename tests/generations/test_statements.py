@@ -222,3 +222,10 @@ async def test_an_artifacts_own_tags_go_with_it(tagged: Database) -> None:
     async with tagged.transaction() as connection:
         assert await library.remove(connection, "same", 5)
     assert {kind for _, kind, _ in await all_tags(tagged)} == {"generation"}
+
+
+async def test_counting_what_is_there(database: Database) -> None:
+    for name, of in (("a", "g"), ("b", "g"), ("c", "h"), ("d", "i")):
+        await artifact(database, name, of)
+    found = await library.counts(database, ["g", "h", "none"])
+    assert (found, found["none"]) == ({"g": 2, "h": 1}, 0)

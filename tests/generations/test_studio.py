@@ -206,7 +206,7 @@ async def test_clips_that_fail_and_one_that_never_comes(database_url: str, direc
 
 async def test_busy_until_the_time_is_over(database_url: str, directory: Path) -> None:
     async with (
-        world(database_url, directory, generation_image_timeout_seconds=2.5) as made,
+        world(database_url, directory, generation_image_timeout_seconds=3.9) as made,
         made.client() as client,
     ):
         done = await client.over(await client.ask("studio/bloom", input={**SMALL, "fail": "busy"}))

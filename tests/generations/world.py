@@ -42,9 +42,11 @@ from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import ObjectStore
-from safelight.settings import load
+from safelight.sandbox.sandbox import Sandbox
+from safelight.settings import Settings, load
 from safelight.testing.waiting import until
 from safelight.web.pages.errors import render_error_page
+from sandbox.shared import shared_sandbox
 
 SECRET = "s" * 40
 CHEAP = Passwords(PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
@@ -64,7 +66,7 @@ class World:
 
     @property
     def addresses(self) -> WebhookAddresses:
-        return WebhookAddresses(SECRET, lambda: self.url)
+        return WebhookAddresses(SECRET, lambda: self.url, lambda: self.url)
 
     async def token(self, organization: str = "acme", role: Role = Role.MEMBER) -> str:
         tokens = self.registry.get(Tokens)
@@ -141,11 +143,15 @@ async def world(
     clock: Clock | None = None,
     open_store: Callable[[Database], ObjectStore] | None = None,
     fetcher: Fetcher | None = None,
+    sandbox: Sandbox | None = None,
+    public_url: str | None = None,
+    here: str | None = "",
     port: int = 0,
     **values: Any,
 ) -> AsyncIterator[World]:
+    """`here` is where it calls itself, if not where it listens; None: nowhere."""
     clock, ids, metrics = clock or SystemClock(), RandomIds(), Metrics()
-    settings = load({"data_dir": directory, **values})
+    settings = load({"data_dir": directory, "public_url": public_url, **values})
     async with AsyncExitStack() as stack:
         db = await Database.open(database_url, pool_size=8)
         stack.callback(db.terminate)
@@ -163,7 +169,9 @@ async def world(
         queue = Queue(db, bus, clock, owner=owner, node=owner, kinds=kinds, lease=lease)
         base = Base(settings, clock, ids, metrics, db, bus, queue, queue.units)
         where: list[str] = []
-        made = open_generations(base, store, SECRET, lambda: where[0], fetcher=fetcher)
+        listening = None if here is None else lambda: here or where[0]
+        webhooks = WebhookAddresses(SECRET, lambda: public_url or where[0], listening)
+        made = open_generations(base, store, sandbox or shared_sandbox(), webhooks, fetcher=fetcher)
         assert made.close is not None
         stack.push_async_callback(made.close)
         running = None
@@ -198,7 +206,9 @@ async def _served(registry: Registry, port: int) -> AsyncIterator[str]:
     errors.install(api, development=False, render_page=render_error_page, unavailable_as={})
     for router in (generations_router, artifacts_router):
         api.include_router(router)
-    app = Frame(api, ids=RandomIds(), metrics=registry.get(Metrics), body_limits={})
+    app = Frame(
+        api, registry.get(Settings), ids=RandomIds(), metrics=registry.get(Metrics), body_limits={}
+    )
     with socket.create_server(("127.0.0.1", port)) as listener:
         config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
         server = uvicorn.Server(config)

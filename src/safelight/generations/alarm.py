@@ -10,7 +10,8 @@ from collections.abc import Mapping
 import structlog
 
 from safelight.generations import repo
-from safelight.generations.decide import GenerationChange, fired
+from safelight.generations.change import GenerationChange
+from safelight.generations.decide import fired
 from safelight.generations.jobs import AlarmPayload, TaskPayload
 from safelight.generations.lifecycle import Generation, MediaKind, Task, TaskStatus
 from safelight.generations.orders import Orders

@@ -15,6 +15,8 @@ from safelight.infra import kv
 from safelight.infra.activity import Unit, Units
 from safelight.infra.injected import Ids
 from safelight.infra.queue.jobs import DAY, TOPIC
+from safelight.quotas.admit import look, order
+from safelight.quotas.lifecycle import Meter
 
 _ROUTE = "POST /generations"
 _REMEMBERED_MS = DAY * 1000
@@ -53,6 +55,8 @@ class Create:
             alarm = AlarmPayload(generation.id)
             await unit.enqueue(ALARM, alarm, key=generation.id, run_in=seconds)
             unit.tell(started(generation, actor))
+            await look(unit.connection, organization, unit.now, Meter.STORED_BYTES)
+            await order(unit, Meter.GENERATIONS, generation.count)
         return generation.id
 
     def _generation(

@@ -1,16 +1,25 @@
 """What becomes of a generation when something happens to it. Pure: the owner locks the row, asks
-one of these, and writes the answer in the same transaction.
+one of these (or hear.py, of webhooks), and writes the answer in the same transaction.
 
 Every function takes the generation as it is and returns a `GenerationChange`; a task that is over
 never changes again, so that anything may happen twice, late, or in another order than expected.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from enum import Enum
 from typing import assert_never
 
+from safelight.generations.change import (
+    CANCELLED,
+    TIMEOUT,
+    GenerationChange,
+    JobEnds,
+    JobLost,
+    JobReturns,
+    delivered,
+)
 from safelight.generations.jobs import next_question, next_try
 from safelight.generations.lifecycle import (
     Generation,
@@ -20,14 +29,10 @@ from safelight.generations.lifecycle import (
     TaskError,
     TaskErrorCode,
     TaskStatus,
-    artifact_failed,
     artifact_ready,
     cancelled,
-    finished,
     task_attempt,
     timed_out,
-    webhook_accepted,
-    webhook_ignored,
 )
 from safelight.generations.providers.base import (
     Accepted,
@@ -35,13 +40,8 @@ from safelight.generations.providers.base import (
     ProviderAnswer,
     ProviderTrouble,
     Refused,
-    Report,
     TaskUnknown,
 )
-from safelight.infra.history import Line
-
-TIMEOUT = TaskError(TaskErrorCode.TIMEOUT, "It was not finished in time.")
-CANCELLED = TaskError(TaskErrorCode.CANCELLED, "It was cancelled.")
 
 
 class TaskStep(Enum):
@@ -51,43 +51,6 @@ class TaskStep(Enum):
     ASK = "ask"
     STORE = "store"
     OVER = "over"
-
-
-@dataclass(frozen=True, slots=True)
-class JobGoesOn:
-    """The job has more to do."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobEnds:
-    """The job is done, in the same transaction."""
-
-
-@dataclass(frozen=True, slots=True)
-class JobReturns:
-    """The job comes back after some seconds."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class JobLost:
-    """Another job has taken the task up meanwhile."""
-
-
-JobFate = JobGoesOn | JobEnds | JobReturns | JobLost
-
-
-@dataclass(frozen=True, slots=True)
-class GenerationChange:
-    """`work`: tasks whose job has something to do now. `abandoned`: tasks whose provider should be
-    told that nobody waits any more."""
-
-    after: Generation
-    lines: tuple[Line, ...] = ()
-    work: tuple[str, ...] = ()
-    abandoned: tuple[str, ...] = ()
-    then: JobFate = JobGoesOn()
 
 
 # What a job does
@@ -150,10 +113,10 @@ def _taken_in(
 ) -> GenerationChange:
     match outcome:
         case Finished():
-            return GenerationChange(generation.with_task(_delivered(task, outcome)))
+            return GenerationChange(generation.with_task(delivered(task, outcome)))
         case Accepted():
             known = replace(task, provider_task_id=outcome.task_id or task.provider_task_id)
-            calls_back = generation.kind is MediaKind.VIDEO
+            calls_back = outcome.calls_back or generation.kind is MediaKind.VIDEO
             then = JobEnds() if calls_back else JobReturns(next_question(task.attempt))
             return GenerationChange(generation.with_task(known), then=then)
         case Refused():
@@ -192,7 +155,7 @@ def stored(
         return None
     done = replace(task, status=TaskStatus.READY, media=None, cost=cost)
     told = artifact_ready(generation, artifact_id, content_type)
-    return _concluded(GenerationChange(generation.with_task(done), (told,), then=JobEnds()), now)
+    return GenerationChange(generation.with_task(done), (told,), then=JobEnds()).concluded(now)
 
 
 def gave_up(generation: Generation, artifact_id: str, message: str, now: int) -> GenerationChange:
@@ -201,28 +164,10 @@ def gave_up(generation: Generation, artifact_id: str, message: str, now: int) ->
     if task is None or task.status.over:
         return GenerationChange(generation)
     error = TaskError(TaskErrorCode.PROVIDER_ERROR, message)
-    return _concluded(_with_failure(GenerationChange(generation), task, error), now)
+    return GenerationChange(generation).with_failure(task, error).concluded(now)
 
 
 # What happens from outside
-
-
-def heard(
-    generation: Generation,
-    reports: Sequence[Report],
-    named: str | None,
-    *,
-    chooses_ids: bool,
-    now: int,
-) -> GenerationChange:
-    """A webhook has come. `named` is the artifact its address names."""
-    change = GenerationChange(generation)
-    if not reports:
-        change = _noted(change, webhook_ignored(generation.id, named, "it tells of no task"))
-    for report in reports:
-        task = _meant(change.after, report, named, chooses_ids=chooses_ids)
-        change = _reported(change, task, report, named)
-    return _concluded(change, now)
 
 
 def fired(
@@ -237,14 +182,16 @@ def fired(
         return GenerationChange(generation, then=JobReturns(left / 1000))
     change = GenerationChange(generation, then=JobEnds())
     if generation.closes_at is None:
-        change = _noted(change, timed_out(generation))
+        change = change.noted(timed_out(generation))
         change = _with_answers(change, answers)
     last = generation.closes_at is not None
     for task in change.after.tasks:
-        if not task.status.over and (last or task.status is not TaskStatus.STREAMING):
-            change = _with_failure(change, task, TIMEOUT)
+        if task.status is TaskStatus.STREAMING and not last:
+            change = change.with_work(task)  # its job may have left it to us
+        elif not task.status.over:
+            change = change.with_failure(task, TIMEOUT)
     if all(task.status.over for task in change.after.tasks):
-        return _concluded(change, now)
+        return change.concluded(now)
     completing = replace(change.after, status=GenerationStatus.COMPLETING, closes_at=now + grace_ms)
     return replace(change, after=completing, then=JobReturns(grace_ms / 1000))
 
@@ -253,62 +200,14 @@ def called_off(generation: Generation, actor: Mapping[str, str], now: int) -> Ge
     change = GenerationChange(generation)
     if generation.status.over:
         return change
-    change = _noted(change, cancelled(generation, actor))
+    change = change.noted(cancelled(generation, actor))
     for task in generation.tasks:
         if not task.status.over:
-            change = _with_failure(change, task, CANCELLED)
-    return _concluded(change, now)
+            change = change.with_failure(task, CANCELLED)
+    return change.concluded(now)
 
 
 # Parts of the above
-
-
-def _meant(
-    generation: Generation, report: Report, named: str | None, *, chooses_ids: bool
-) -> Task | None:
-    """By the id in the body; else by the address, where the body's id is the vendor's own choice
-    (and perhaps not known yet) or is missing."""
-    for task in generation.tasks:
-        ids = (task.provider_task_id, *task.former_ids)
-        if report.task_id is not None and report.task_id in ids:
-            return task
-    if named is not None and (chooses_ids or report.task_id is None):
-        return generation.task(named)
-    return None
-
-
-def _reported(
-    change: GenerationChange, task: Task | None, report: Report, named: str | None
-) -> GenerationChange:
-    generation = change.after
-    if task is None:
-        reason = "it names no task of this generation"
-        return _noted(change, webhook_ignored(generation.id, named, reason))
-    if reason := _nothing_new(task, report):
-        return _noted(change, webhook_ignored(generation.id, task.artifact_id, reason))
-    outcome = report.outcome
-    match outcome:
-        case Finished():
-            change = _noted(change, webhook_accepted(generation, task.artifact_id))
-            return _with_delivery(change, task, outcome)
-        case Refused():
-            return _with_failure(change, task, outcome.error)
-        case Accepted() | ProviderTrouble() | TaskUnknown():
-            known = replace(task, provider_task_id=task.provider_task_id or report.task_id)
-            return replace(change, after=generation.with_task(known))
-        case _:
-            assert_never(outcome)
-
-
-def _nothing_new(task: Task, report: Report) -> str:
-    """Why it brings nothing, if so."""
-    if task.status.over:
-        return "its task is over"
-    if task.status is TaskStatus.STREAMING:
-        return "its task has been delivered before"
-    if isinstance(report.outcome, Refused) and report.task_id in task.former_ids:
-        return "the task has been submitted anew since"
-    return ""
 
 
 def _too_late(
@@ -331,9 +230,9 @@ def _with_answers(
             continue
         match outcome:
             case Finished():
-                change = _with_delivery(change, task, outcome)
+                change = change.with_delivery(task, outcome)
             case Refused():
-                change = _with_failure(change, task, outcome.error)
+                change = change.with_failure(task, outcome.error)
             case Accepted() | ProviderTrouble() | TaskUnknown():
                 pass  # not done by now is not done in time
             case _:
@@ -341,60 +240,31 @@ def _with_answers(
     return change
 
 
-def _with_delivery(change: GenerationChange, task: Task, outcome: Finished) -> GenerationChange:
-    after = change.after.with_task(_delivered(task, outcome))
-    return replace(change, after=after, work=(*change.work, task.artifact_id))
-
-
-def _delivered(task: Task, outcome: Finished) -> Task:
-    known = outcome.task_id or task.provider_task_id
-    return replace(task, status=TaskStatus.STREAMING, media=outcome.media, provider_task_id=known)
-
-
 def _refused(generation: Generation, task: Task, error: TaskError, now: int) -> GenerationChange:
-    change = _with_failure(GenerationChange(generation, then=JobEnds()), task, error)
-    return _concluded(change, now)
+    return GenerationChange(generation, then=JobEnds()).with_failure(task, error).concluded(now)
 
 
 def _troubled(
     generation: Generation, task: Task, trouble: ProviderTrouble, now: int
 ) -> GenerationChange:
     """Tried again while there is time for it; after that the timer asks, and has the word."""
-    if now >= generation.deadline:
+    left = (generation.deadline - now) / 1000
+    if left <= 0:
         return GenerationChange(generation, then=JobEnds())
     error = TaskError(TaskErrorCode.PROVIDER_ERROR, trouble.message)
     seconds = next_try(task.attempt, trouble.retry_after)
-    if now + seconds * 1000 >= generation.deadline:
+    if seconds >= left and not _may_be_had(generation, task, trouble):
         return _refused(generation, task, error, now)
     status = task.status
     if status is not TaskStatus.STREAMING:
         status = TaskStatus.SUBMITTED if trouble.sent else TaskStatus.PENDING
-    told = task_attempt(generation, task, error, seconds)
+    told = task_attempt(generation, task, error, min(seconds, left))
     later = generation.with_task(replace(task, status=status))
-    return GenerationChange(later, (told,), then=JobReturns(seconds))
+    then = JobReturns(seconds) if seconds < left else JobEnds()
+    return GenerationChange(later, (told,), then=then)
 
 
-def _with_failure(change: GenerationChange, task: Task, error: TaskError) -> GenerationChange:
-    over = replace(task, status=TaskStatus.FAILED, error=error, media=None)
-    waits = task.status is TaskStatus.SUBMITTED and task.provider_task_id is not None
-    stop = waits and error in {TIMEOUT, CANCELLED}
-    return replace(
-        change,
-        after=change.after.with_task(over),
-        lines=(*change.lines, artifact_failed(change.after, over)),
-        abandoned=(*change.abandoned, task.artifact_id) if stop else change.abandoned,
-    )
-
-
-def _noted(change: GenerationChange, line: Line) -> GenerationChange:
-    return replace(change, lines=(*change.lines, line))
-
-
-def _concluded(change: GenerationChange, now: int) -> GenerationChange:
-    """The generation is over with its last task."""
-    generation = change.after
-    if generation.status.over or not all(task.status.over for task in generation.tasks):
-        return change
-    status = GenerationStatus.READY if generation.ready else GenerationStatus.FAILED
-    over = replace(generation, status=status, finished_at=now, closes_at=None)
-    return _noted(replace(change, after=over), finished(over))
+def _may_be_had(generation: Generation, task: Task, trouble: ProviderTrouble) -> bool:
+    """By the timer: what the provider may have taken, or has delivered, is paid for."""
+    taken = trouble.sent or task.status is TaskStatus.STREAMING
+    return taken and generation.closes_at is None

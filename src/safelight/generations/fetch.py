@@ -9,7 +9,8 @@ Guarantees
 - At most so many bytes and seconds, whatever is announced; compressed bodies are refused.
 - Proxies of the environment are not used: the connection would not be ours.
 
-Gap: a body that ends early without having announced its length cannot be told from a whole one.
+Gap: a body that ends early without having announced its length cannot be told from a whole one
+here; verify.py looks at what arrived.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
 """Storing a result: bytes to the object store under `artifacts/{id}`, and its row with them.
 
-The bytes pass through in pieces, hashed and counted on the way. With the built-in store the object,
+The bytes pass through a file without a name, in pieces, and are looked at there: what is not whole
+is no artifact. With the built-in store the object,
 the artifact's row, the task's end, history and the job's end are one unit of work. With a bucket
 the object comes first; killed in between, the next attempt puts the same key again, and what nobody
 wants any more is swept (sweep.py).
@@ -13,12 +14,14 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+from pathlib import Path
 from typing import Any
 
 from safelight.generations import repo
 from safelight.generations.artifacts import repo as library
-from safelight.generations.decide import GenerationChange, stored
-from safelight.generations.fetch import Fetcher, FetchRefused
+from safelight.generations.change import GenerationChange
+from safelight.generations.decide import stored
+from safelight.generations.fetch import Fetcher, FetchFailed, FetchRefused, FetchTrouble
 from safelight.generations.lifecycle import (
     Artifact,
     Generation,
@@ -30,9 +33,11 @@ from safelight.generations.lifecycle import (
 from safelight.generations.media import HEAD_BYTES, NotMedia, Recognized, recognize
 from safelight.generations.owner import Owner
 from safelight.generations.providers.base import DRAWN, Order, Provider
+from safelight.generations.verify import NotFit, NotWhole, Verifier
 from safelight.infra.activity import Unit
 from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Job
+from safelight.infra.scratch import Scratch
 from safelight.objects import repo as objects
 from safelight.objects.store import Facts, Landed, ObjectStore
 
@@ -59,37 +64,75 @@ class Keeping:
 
 
 class Keeper:
-    def __init__(self, owner: Owner, store: ObjectStore, fetcher: Fetcher) -> None:
+    def __init__(
+        self,
+        owner: Owner,
+        store: ObjectStore,
+        fetcher: Fetcher,
+        verifier: Verifier,
+        directory: Path,
+    ) -> None:
         self._owner = owner
         self._store = store
         self._fetcher = fetcher
+        self._verifier = verifier
+        self._directory = directory
 
     async def keep(self, keeping: Keeping, seconds: float) -> None:
         """Raises what fetch.py raises, and `Unwanted`."""
+        with Scratch(self._directory) as file:
+            try:
+                kind, said = await self._receive(keeping, seconds, file)
+                kind = await self._verified(keeping, file, kind)
+            except NotFit as error:
+                raise FetchRefused(
+                    f"What the provider delivered cannot be kept: {error}."
+                ) from error
+            except NotWhole as error:
+                raise _damaged(keeping, error) from error
+            await self._put(keeping, file, kind, said)
+
+    async def _receive(
+        self, keeping: Keeping, seconds: float, file: Scratch
+    ) -> tuple[Recognized, Mapping[str, Any]]:
         async with self._opened(keeping, seconds) as (pieces, said):
             head, complete = await _head(pieces)
             try:
                 kind = recognize(head, complete=complete)
             except NotMedia as error:
                 raise FetchRefused(str(error)) from error
-            facts = Facts(kind.content_type, {"organizationId": keeping.generation.organization})
-            key = key_of(keeping.task.artifact_id)
+            self._verifier.check_header(kind)
+            await file.fill(_joined(head, pieces))
+        return kind, said
 
-            async def write(landed: Landed) -> None:
-                async with self._owner.units.open(keeping.generation.organization) as unit:
-                    await objects.put(unit.connection, key, landed, facts, unit.now)
-                    artifact = artifact_of(keeping, landed, kind, said, unit.now)
-                    await self._record(unit, keeping, artifact, cost_of(said))
+    async def _verified(self, keeping: Keeping, file: Scratch, kind: Recognized) -> Recognized:
+        if kind.is_clip:
+            return await self._verifier.clip(file, kind)
+        if keeping.media.url == DRAWN:
+            return kind  # ours from the first byte to the last
+        return await self._verifier.image(file, kind)
 
-            async def unwanted() -> None:
-                """A look without a lock: the record decides."""
-                now = await repo.find(self._owner.units.db, keeping.generation.id)
-                task = now.task(keeping.task.artifact_id) if now else None
-                if task is None or task.status is not TaskStatus.STREAMING:
-                    raise Unwanted
+    async def _put(
+        self, keeping: Keeping, file: Scratch, kind: Recognized, said: Mapping[str, Any]
+    ) -> None:
+        facts = Facts(kind.content_type, {"organizationId": keeping.generation.organization})
+        key = key_of(keeping.task.artifact_id)
 
-            await reach("generations.put")
-            await self._store.put_with(key, _joined(head, pieces), facts, write, unwanted)
+        async def write(landed: Landed) -> None:
+            async with self._owner.units.open(keeping.generation.organization) as unit:
+                await objects.put(unit.connection, key, landed, facts, unit.now)
+                artifact = artifact_of(keeping, landed, kind, said, unit.now)
+                await self._record(unit, keeping, artifact, cost_of(said))
+
+        async def unwanted() -> None:
+            """A look without a lock: the record decides."""
+            now = await repo.find(self._owner.units.db, keeping.generation.id)
+            task = now.task(keeping.task.artifact_id) if now else None
+            if task is None or task.status is not TaskStatus.STREAMING:
+                raise Unwanted
+
+        await reach("generations.put")
+        await self._store.put_with(key, file.chunks(), facts, write, unwanted)
 
     async def _record(
         self, unit: Unit, keeping: Keeping, artifact: Artifact, cost: Decimal | None
@@ -119,6 +162,13 @@ class Keeper:
             hosts = keeping.provider.hosts
             async with self._fetcher.opened(url, hosts, seconds) as pieces:
                 yield pieces, said
+
+
+def _damaged(keeping: Keeping, error: NotWhole) -> Exception:
+    """A file can be fetched again; what came within an answer stays as it is."""
+    words = f"What the provider delivered is damaged: {error}."
+    fetched = not keeping.media.url.startswith("data:")
+    return FetchTrouble(words) if fetched else FetchFailed(words)
 
 
 def artifact_of(
@@ -160,6 +210,8 @@ def metadata_of(
     }
     if kind.width is not None:
         measured |= {"width": kind.width, "height": kind.height}
+    if kind.seconds is not None:
+        measured["durationSeconds"] = round(kind.seconds, 3)
     return said | measured
 
 

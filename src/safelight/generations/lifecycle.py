@@ -218,6 +218,8 @@ class ProviderSpending:
 
 # History
 
+IGNORED = "webhook_ignored"
+
 
 def subject(generation_id: str) -> str:
     return f"generation:{generation_id}"
@@ -270,7 +272,7 @@ def webhook_accepted(generation: Generation, artifact_id: str) -> Line:
 
 def webhook_ignored(generation_id: str, artifact_id: str | None, reason: str) -> Line:
     facts = {"generationId": generation_id, "artifactId": artifact_id, "reason": reason}
-    return Line(subject(generation_id), "webhook_ignored", facts)
+    return Line(subject(generation_id), IGNORED, facts)
 
 
 def timed_out(generation: Generation) -> Line:

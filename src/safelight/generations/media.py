@@ -2,11 +2,22 @@
 
 from dataclasses import dataclass
 
-from safelight.ingest.avif import AVIF_BRANDS, GENERIC_BRANDS, HEIC_BRANDS, brands
-from safelight.ingest.probe import HEADER_BYTES, NotAnImage, detect, read_header
+from safelight.headers.boxes import AVIF_BRANDS, GENERIC_BRANDS, HEIC_BRANDS, brands
+from safelight.headers.probe import (
+    HEADER_BYTES,
+    HeaderTooLong,
+    ImageFormat,
+    NotAnImage,
+    detect,
+    read_header,
+)
 
 ACCEPTED = "JPEG, PNG, WebP, GIF, AVIF, MP4 or WebM"
 HEAD_BYTES = HEADER_BYTES
+# An upload may be of a kind that no result is.
+_KEPT = frozenset(
+    {ImageFormat.JPEG, ImageFormat.PNG, ImageFormat.WEBP, ImageFormat.GIF, ImageFormat.AVIF}
+)
 _EBML = b"\x1a\x45\xdf\xa3"
 _DOC_TYPE = b"\x42\x82"
 _STILLS = AVIF_BRANDS | HEIC_BRANDS | GENERIC_BRANDS
@@ -22,6 +33,11 @@ class Recognized:
     content_type: str
     width: int | None = None
     height: int | None = None
+    seconds: float | None = None
+
+    @property
+    def is_clip(self) -> bool:
+        return self.content_type.startswith("video/")
 
 
 def recognize(head: bytes, *, complete: bool) -> Recognized:
@@ -30,12 +46,15 @@ def recognize(head: bytes, *, complete: bool) -> Recognized:
         return Recognized("video/mp4")
     if _is_webm(head):
         return Recognized("video/webm")
-    if detect(head) is None:
+    image_format = detect(head)
+    if image_format not in _KEPT:
         raise NotMedia(f"What the provider delivered is not {ACCEPTED}.")
     try:
         header = read_header(head, complete=complete)
+    except HeaderTooLong:
+        return Recognized(image_format.mime_type)
     except NotAnImage as error:
-        raise NotMedia(f"What the provider delivered cannot be kept: {error}") from error
+        raise NotMedia(f"What the provider delivered cannot be kept: {error.reason}") from error
     return Recognized(header.mime_type, header.width, header.height)
 
 

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
 from safelight.generations import repo
-from safelight.generations.decide import (
+from safelight.generations.change import (
     GenerationChange,
     JobEnds,
     JobFate,
     JobGoesOn,
     JobLost,
     JobReturns,
-    called_off,
 )
+from safelight.generations.decide import called_off
 from safelight.generations.jobs import ALARM, STOP, TaskPayload, work
 from safelight.generations.lifecycle import Generation
 from safelight.infra.activity import Unit, Units

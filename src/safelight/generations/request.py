@@ -69,14 +69,16 @@ def check_key(key: str | None) -> str | None:
 
 
 def clean_tag(raw: str) -> str:
-    """In the Unicode form NFC; anything else that is wrong is refused."""
+    """In the Unicode form NFC, without white space around it; anything else that is wrong is
+    refused."""
     if len(raw) > 4 * LONGEST_TAG:  # NFC takes quadratic time on hostile input
         raise InvalidRequest(f"tag: a tag can have {LONGEST_TAG} characters.")
     tag = unicodedata.normalize("NFC", raw)
-    if not 1 <= len(tag) <= LONGEST_TAG:
-        raise InvalidRequest(f"tag: a tag has 1 to {LONGEST_TAG} characters.")
     if "/" in tag or any(unicodedata.category(char) in _UNSEEN for char in tag):
         raise InvalidRequest("tag: a tag cannot contain slashes or control characters.")
+    tag = tag.strip()
+    if not 1 <= len(tag) <= LONGEST_TAG:
+        raise InvalidRequest(f"tag: a tag has 1 to {LONGEST_TAG} characters.")
     return tag
 
 

@@ -19,6 +19,12 @@ from safelight.accounts.guard import (
 )
 from safelight.errors import InvalidJson, NotFound
 from safelight.generations import repo
+from safelight.generations.answers import (
+    GenerationAnswer,
+    ModelsAnswer,
+    OrderedAnswer,
+    SpendingAnswer,
+)
 from safelight.generations.artifacts import repo as library
 from safelight.generations.create import Create
 from safelight.generations.lifecycle import FinishedGeneration, Generation, MediaKind, subject
@@ -28,15 +34,16 @@ from safelight.generations.request import MOST, GenerationRequest, check_key, cl
 from safelight.generations.show import show_active, show_finished, show_models, show_spending
 from safelight.generations.tagging import Tagging
 from safelight.generations.webhooks import Webhooks
+from safelight.http.described import Described, HistoryItem, PageOf
 from safelight.http.frame import DatabaseDep, provided
-from safelight.http.paging import CursorsDep, PageRequest, page
+from safelight.http.paging import LARGEST, CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
 
-router = APIRouter(tags=["generations"])
+router = APIRouter(tags=["generations"], route_class=Described)
 
 TaggingDep = Annotated[Tagging, provided(Tagging)]
-_FOR_EVER = 2**62
+Moment = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
 class NewGeneration(BaseModel):
@@ -56,7 +63,9 @@ class NewGeneration(BaseModel):
         )
 
 
-@router.post("/generations", status_code=202, summary="Ask for images or clips")
+@router.post(
+    "/generations", status_code=202, summary="Ask for images or clips", response_model=OrderedAnswer
+)
 async def create(
     body: NewGeneration,
     access: AsMember,
@@ -71,7 +80,11 @@ async def create(
     return JSONResponse({"id": new_id}, 202, {"location": f"/generations/{new_id}"})
 
 
-@router.get("/generations", summary="Finished generations, or those under way; newest first")
+@router.get(
+    "/generations",
+    summary="Finished generations, or those under way; newest first",
+    response_model=PageOf[GenerationAnswer],
+)
 async def generations(
     access: AsViewer,
     db: DatabaseDep,
@@ -87,23 +100,36 @@ async def generations(
     purpose = f"generations:{organization}:{named}:{status}"
     key = cursors.read(purpose, cursor)
     before = (key[0], key[1]) if key else None
+    found: list[Generation | FinishedGeneration] = []
+    if status == "active":
+        found += await repo.page(db, organization, named, before, limit)
+    else:
+        found += await library.page_finished(db, organization, status, named, before, limit)
+    counts = await library.counts(db, [row.id for row in found])
+
+    def show(row: Generation | FinishedGeneration) -> dict[str, Any]:
+        return _show(row, counts[row.id])
 
     def cursor_of(row: Generation | FinishedGeneration) -> str:
         return cursors.make(purpose, [row.created_at, row.id])
 
-    if status == "active":
-        active = await repo.page(db, organization, named, before, limit)
-        return page(active, limit, show_active, cursor_of)
-    done = await library.page_finished(db, organization, status, named, before, limit)
-    return page(done, limit, show_finished, cursor_of)
+    return page(found, limit, show, cursor_of)
 
 
-@router.get("/generations/{generation_id}", summary="One generation, in flight or finished")
+@router.get(
+    "/generations/{generation_id}",
+    summary="One generation, in flight or finished",
+    response_model=GenerationAnswer,
+)
 async def generation(generation_id: str, caller: ViewerById, db: DatabaseDep) -> dict[str, Any]:
     return await _shown(db, caller, generation_id)
 
 
-@router.get("/generations/{generation_id}/history", summary="How a generation came to its state")
+@router.get(
+    "/generations/{generation_id}/history",
+    summary="How a generation came to its state",
+    response_model=PageOf[HistoryItem],
+)
 async def history(
     generation_id: str,
     caller: ViewerById,
@@ -123,6 +149,8 @@ async def history(
     "/generations/{generation_id}/cancel",
     status_code=202,
     summary="Stop what can be stopped; finished artifacts stay",
+    response_model=GenerationAnswer,
+    responses={200: {"model": GenerationAnswer}},
 )
 async def cancel(
     generation_id: str,
@@ -157,17 +185,22 @@ async def drop_tag(
     "/api/models",
     dependencies=[signed_in()],
     summary="The providers this server has, and the built-in models",
+    response_model=ModelsAnswer,
 )
 async def models(providers: Annotated[Providers, provided(Providers)]) -> dict[str, Any]:
     return show_models(providers)
 
 
-@router.get("/api/organizations/{org}/spending", summary="What generations cost")
+@router.get(
+    "/api/organizations/{org}/spending",
+    summary="What generations cost",
+    response_model=SpendingAnswer,
+)
 async def spending(
     access: AsViewer,
     db: DatabaseDep,
-    since: Annotated[int, Query(ge=0, description="Epoch milliseconds, inclusive.")] = 0,
-    until: Annotated[int, Query(ge=0, description="Epoch milliseconds, exclusive.")] = _FOR_EVER,
+    since: Annotated[Moment, Query(description="Epoch milliseconds, inclusive.")] = 0,
+    until: Annotated[Moment, Query(description="Epoch milliseconds, exclusive.")] = LARGEST,
 ) -> dict[str, Any]:
     return show_spending(await library.spending(db, access.organization, since, until))
 
@@ -176,7 +209,7 @@ async def spending(
     "/webhooks/{provider}",
     dependencies=[open_to_everyone],
     summary="For providers: a task is done, or is not going to be",
-    response_class=Response,
+    responses={200: {"description": "Empty, whatever came of it."}},
 )
 async def webhook(
     provider: str,
@@ -212,9 +245,15 @@ async def visible(db: Database, caller: Caller, generation_id: str, role: Role) 
 async def _shown(db: Database, caller: Caller, generation_id: str) -> dict[str, Any]:
     await visible(db, caller, generation_id, Role.VIEWER)
     active = await repo.find(db, generation_id)
-    if active is not None and not active.status.over:
-        return show_active(active)
-    done = await library.find_finished(db, generation_id)
-    if done is None:
+    in_flight = active is not None and not active.status.over
+    found = active if in_flight else await library.find_finished(db, generation_id)
+    if found is None:
         raise NotFound
-    return show_finished(done)
+    counts = await library.counts(db, [generation_id])  # after it: none is missing of what it tells
+    return _show(found, counts[generation_id])
+
+
+def _show(found: Generation | FinishedGeneration, artifacts: int) -> dict[str, Any]:
+    if isinstance(found, Generation):
+        return show_active(found, artifacts)
+    return show_finished(found, artifacts)

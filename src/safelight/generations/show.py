@@ -18,7 +18,8 @@ from safelight.generations.studio.catalogue import DEFAULT_SIZES, MODELS
 from safelight.infra.injected import iso
 
 
-def show_active(generation: Generation) -> dict[str, Any]:
+def show_active(generation: Generation, artifacts: int) -> dict[str, Any]:
+    """`artifacts`: how many of them are there."""
     done = generation.finished_at
     return {
         "id": generation.id,
@@ -29,7 +30,7 @@ def show_active(generation: Generation) -> dict[str, Any]:
         "input": generation.input,
         "tags": sorted(generation.tags),
         "count": generation.count,
-        "artifactCount": generation.ready,
+        "artifactCount": artifacts,
         **_progress([task.to_json() for task in generation.tasks]),
         "cost": _dollars(generation.cost),
         "createdAt": iso(generation.created_at),
@@ -38,7 +39,7 @@ def show_active(generation: Generation) -> dict[str, Any]:
     }
 
 
-def show_finished(done: FinishedGeneration) -> dict[str, Any]:
+def show_finished(done: FinishedGeneration, artifacts: int) -> dict[str, Any]:
     return {
         "id": done.id,
         "status": done.status,
@@ -48,7 +49,7 @@ def show_finished(done: FinishedGeneration) -> dict[str, Any]:
         "input": done.input,
         "tags": list(done.tags),
         "count": done.count,
-        "artifactCount": done.artifact_count,
+        "artifactCount": artifacts,
         **_progress(done.tasks),
         "cost": _dollars(done.cost),
         "createdAt": iso(done.created_at),

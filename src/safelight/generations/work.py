@@ -6,21 +6,22 @@ provider does not know is submitted again. While a video is made, nothing runs h
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, assert_never
 
 from prometheus_client import Counter
 
 from safelight.generations import repo
-from safelight.generations.decide import (
+from safelight.generations.change import (
     GenerationChange,
     JobEnds,
     JobFate,
     JobGoesOn,
     JobLost,
     JobReturns,
+)
+from safelight.generations.decide import (
     TaskStep,
     answered,
     begun,
@@ -34,6 +35,7 @@ from safelight.generations.keep import Keeper, Keeping, Unwanted
 from safelight.generations.lifecycle import Generation, Task, TaskErrorCode, TaskStatus
 from safelight.generations.orders import Orders
 from safelight.generations.owner import OVER, Decide, Owner
+from safelight.generations.pace import Pace
 from safelight.generations.providers.base import (
     Provider,
     ProviderAnswer,
@@ -45,39 +47,12 @@ from safelight.generations.providers.registry import Providers
 from safelight.infra.activity import Unit
 from safelight.infra.bus import Bus
 from safelight.infra.failpoints import reach
-from safelight.infra.injected import Clock, Ids
+from safelight.infra.injected import Ids
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Done, Failure, Job, Verdict
 
 _BUSY_SECONDS = 2.0
 _LEAST_SECONDS = 5.0
-_LONGEST_PAUSE = 60.0
-
-
-class Pace:
-    """How fast one provider is asked: so many calls at once, so many a minute, and none for a while
-    after it asked everybody to slow down. Per process; several processes ask that much each."""
-
-    def __init__(self, clock: Clock, at_once: int, per_minute: int | None = None) -> None:
-        self._clock = clock
-        self._turns = asyncio.Semaphore(at_once)
-        self._gap = 60.0 / per_minute if per_minute else 0.0
-        self._next = 0.0
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        async with self._turns:
-            now = self._clock.monotonic()
-            start = max(self._next, now)
-            self._next = start + self._gap
-            if start > now:
-                await asyncio.sleep(start - now)
-            yield
-
-    def slow_down(self, seconds: float) -> None:
-        """For whoever has not begun yet."""
-        until = self._clock.monotonic() + min(seconds, _LONGEST_PAUSE)
-        self._next = max(self._next, until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,17 +160,27 @@ class Work:
     async def _submit(self, job: Job[TaskPayload], provider: Provider) -> Verdict:
         outcome: ProviderAnswer | None = None
         pace = self._paces[provider.name]
-        async with pace.turn():
+        async with pace.turn(job.organization) as pause:
+            if pause:
+                return await self._put_off(job, pause)
             taken = await self._take(job, provider, TaskStep.SUBMIT)
             if taken is None:
                 return Done(already=True)
             if not taken.delivered:
                 outcome = await self._call(taken)
                 if isinstance(outcome, ProviderTrouble) and outcome.busy:
-                    pace.slow_down(outcome.retry_after or _BUSY_SECONDS)
+                    seconds = outcome.retry_after or _BUSY_SECONDS
+                    pace.slow_down(seconds, job.organization)
+                    outcome = replace(outcome, retry_after=seconds)
         if outcome is None:
             return await self._store(job, taken)
         return await self._answered(job, taken, outcome)
+
+    async def _put_off(self, job: Job[TaskPayload], seconds: float) -> Verdict:
+        """Nothing has happened to its task, and nobody's turn is taken up."""
+        async with self._owner.units.open(job.organization) as unit:
+            await unit.put_off(job, seconds)
+        return Done(already=True)
 
     async def _call(self, taken: TakenTask) -> ProviderAnswer:
         """Heard to its end where the vendor can be told to stop what it has begun."""
@@ -216,7 +201,7 @@ class Work:
         outcome = await taken.provider.poll(order)
         if isinstance(outcome, TaskUnknown):
             return await self._submit(job, taken.provider)
-        return await self._answered(job, taken, outcome)
+        return await self._answered(job, taken, _as_to_the_task(outcome))
 
     async def _answered(
         self, job: Job[TaskPayload], taken: TakenTask, outcome: ProviderAnswer
@@ -282,6 +267,13 @@ class Work:
 
     def _count(self, taken: TakenTask, outcome: str) -> None:
         self._outcomes.labels(taken.provider.name, outcome).inc()
+
+
+def _as_to_the_task(outcome: ProviderAnswer) -> ProviderAnswer:
+    """A question that was not answered says nothing of its task: the provider may have it still."""
+    if isinstance(outcome, ProviderTrouble) and not outcome.ended:
+        return replace(outcome, sent=True)
+    return outcome
 
 
 def _goes_on(then: JobFate) -> bool:

@@ -1,5 +1,8 @@
 """The library: finished generations, artifacts, their tags, and what they cost."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 import asyncpg
 
 from safelight.generations.lifecycle import Artifact, FinishedGeneration, ProviderSpending
@@ -19,9 +22,12 @@ _FINISHED = f"item.*, {_TAGS.format('generation')}"
 async def add(connection: Connection, artifact: Artifact) -> None:
     await connection.execute(
         """
-        INSERT INTO artifacts (id, organization, generation_id, content_type, size_bytes, checksum,
-                               metadata, created_at)
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+        WITH kept AS (
+            INSERT INTO artifacts (id, organization, generation_id, content_type, size_bytes,
+                                   checksum, metadata, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING organization, size_bytes
+        )
+        SELECT quota_change(organization, size_bytes) FROM kept
         """,
         artifact.id,
         artifact.organization,
@@ -87,6 +93,17 @@ async def page(
         *([] if tag is None else [tag]),
     )
     return [_artifact(row) for row in rows]
+
+
+@read
+async def counts(db: Database, generation_ids: Sequence[str]) -> Counter[str]:
+    """How many artifacts of each generation are there: those that were deleted are not."""
+    rows = await db.fetch(
+        "SELECT generation_id, count(*) AS there FROM artifacts "
+        "WHERE generation_id = ANY ($1) GROUP BY generation_id",
+        list(generation_ids),
+    )
+    return Counter({row["generation_id"]: row["there"] for row in rows})
 
 
 @read
@@ -193,7 +210,11 @@ async def lock(connection: Connection, artifact_id: str) -> bool:
 async def remove(connection: Connection, artifact_id: str, now: int) -> bool:
     """The row and its tags go, the memory of it stays. False: it was gone before."""
     organization = await connection.fetchval(
-        "DELETE FROM artifacts WHERE id = $1 RETURNING organization", artifact_id
+        """
+        WITH gone AS (DELETE FROM artifacts WHERE id = $1 RETURNING organization, size_bytes)
+        SELECT organization, quota_change(organization, -size_bytes) FROM gone
+        """,
+        artifact_id,
     )
     if organization is None:
         return False

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import AsViewer, MemberById, ViewerById
 from safelight.errors import NotFound
+from safelight.generations.answers import ArtifactAnswer
 from safelight.generations.artifacts import repo
 from safelight.generations.artifacts.deletion import ArtifactDeletion
 from safelight.generations.lifecycle import Artifact, key_of
@@ -16,15 +17,16 @@ from safelight.generations.routes import TaggingDep
 from safelight.generations.routes import visible as visible_generation
 from safelight.generations.show import show_artifact
 from safelight.http.content import Stored, respond
+from safelight.http.described import Described, PageOf, bytes_of
 from safelight.http.frame import DatabaseDep, provided
 from safelight.http.paging import Cursors, CursorsDep, PageRequest, page
 from safelight.infra.db import Database
 from safelight.objects.store import ObjectStore
 
-router = APIRouter(tags=["artifacts"])
+router = APIRouter(tags=["artifacts"], route_class=Described)
 
 
-@router.get("/artifacts", summary="Artifacts, newest first")
+@router.get("/artifacts", summary="Artifacts, newest first", response_model=PageOf[ArtifactAnswer])
 async def artifacts(
     access: AsViewer,
     db: DatabaseDep,
@@ -37,7 +39,11 @@ async def artifacts(
     return await _page(db, cursors, wanted, access.organization, generation_id, named)
 
 
-@router.get("/generations/{generation_id}/artifacts", summary="What has come of a generation")
+@router.get(
+    "/generations/{generation_id}/artifacts",
+    summary="What has come of a generation",
+    response_model=PageOf[ArtifactAnswer],
+)
 async def artifacts_of(
     generation_id: str,
     caller: ViewerById,
@@ -50,12 +56,18 @@ async def artifacts_of(
     return await _page(db, cursors, wanted, organization, generation_id, None)
 
 
-@router.get("/artifacts/{artifact_id}", summary="One artifact's record")
+@router.get(
+    "/artifacts/{artifact_id}", summary="One artifact's record", response_model=ArtifactAnswer
+)
 async def artifact(artifact_id: str, caller: ViewerById, db: DatabaseDep) -> dict[str, Any]:
     return show_artifact(await _visible(db, caller, artifact_id, Role.VIEWER))
 
 
-@router.get("/artifacts/{artifact_id}/content", summary="Its bytes", response_class=Response)
+@router.get(
+    "/artifacts/{artifact_id}/content",
+    summary="Its bytes",
+    responses=bytes_of("image/*", "video/*", says="The artifact's bytes."),
+)
 @router.head("/artifacts/{artifact_id}/content", include_in_schema=False)
 async def content(
     artifact_id: str,

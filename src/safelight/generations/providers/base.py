@@ -11,9 +11,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from safelight.errors import InvalidRequest
 from safelight.generations.lifecycle import Media, MediaKind, TaskError, TaskErrorCode
 from safelight.infra.injected import Clock
 from safelight.infra.storable import storable
+from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
 
 # Names that belong to us in a vendor's request, whatever the caller sends.
@@ -21,6 +23,8 @@ RESERVED = frozenset(
     {"taskType", "taskUUID", "numberResults", "webhookURL", "deliveryMethod", "uploadEndpoint"}
 )
 LONGEST_WORDS = 300
+LONGEST_MODEL = 200
+NAME = r"[A-Za-z0-9_][A-Za-z0-9_.+-]*"  # one part of a model's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,12 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The provider is at work and will tell, or can be asked."""
+    """The provider is at work, and can be asked or `calls_back`, as it does for every video."""
 
     label: ClassVar = "accepted"  # in metrics, which others read
 
     task_id: str | None = None
+    calls_back: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +94,8 @@ class Refused:
 @dataclass(frozen=True, slots=True)
 class ProviderTrouble:
     """Try again later. `sent`: the provider may have taken the task all the same. `busy`: it asks
-    everybody to slow down."""
+    us to slow down. `ended`: it did take the task, which came to nothing, and will say so
+    whenever it is asked; only another one can succeed."""
 
     label: ClassVar = "trouble"
 
@@ -97,6 +103,7 @@ class ProviderTrouble:
     retry_after: float | None = None
     sent: bool = False
     busy: bool = False
+    ended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +191,16 @@ class ProviderDeps:
     settings: Settings
     clock: Clock
     deliver: Callable[[Order, str, float], Awaitable[None]]
+    sandbox: Sandbox
+
+
+def check_name(model: str, form: re.Pattern[str], words: str) -> None:
+    """Whether there is such a model is the vendor's to say; this is about what a name can be."""
+    if len(model) > LONGEST_MODEL or not form.fullmatch(model):
+        raise InvalidRequest(
+            f"model: {words}; each part has letters, digits and . _ + - and begins with none of "
+            f". + -, and all of it is at most {LONGEST_MODEL} characters."
+        )
 
 
 def one_line(text: object, fallback: str) -> str:

@@ -11,9 +11,10 @@ from urllib.parse import quote
 
 import structlog
 
-from safelight.errors import Unavailable
+from safelight.errors import ConfigurationError, InvalidRequest, Unavailable
 from safelight.generations.lifecycle import Media, MediaKind, TaskErrorCode
 from safelight.generations.providers.base import (
+    NAME,
     Accepted,
     Finished,
     Order,
@@ -24,19 +25,28 @@ from safelight.generations.providers.base import (
     Refused,
     Report,
     TaskUnknown,
+    check_name,
     media_from,
     one_line,
 )
 from safelight.generations.providers.signatures import is_usable, verify
 from safelight.generations.providers.wire import Reply, Wire
 from safelight.infra.injected import Clock
+from safelight.infra.queue.jobs import Backoff
 
 LONGEST_WAIT = 60  # seconds that it holds a call open
 _ASKING_SECONDS = 30.0
 _MARGIN_SECONDS = 15.0
-_NO_KEY = {403, 404}
+_KEY_AGAIN = Backoff(
+    first=5, cap=300
+)  # between questions for the key that webhooks are signed with
 _NOT_FOUND = 404
 _ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
+_MODEL = re.compile(rf"{NAME}/{NAME}(:{NAME})?|{NAME}")
+
+
+class KeyAway(Unavailable):
+    """The provider's webhook key could not be asked for. Send it again."""
 
 
 class Replicate(Provider):
@@ -55,7 +65,8 @@ class Replicate(Provider):
         self._wire = wire
         self._clock = clock
         self._secret = secret
-        self._unsigned = False
+        self._refusals = 0
+        self._ask_again_at = 0.0
 
     @classmethod
     def build(cls, deps: ProviderDeps) -> "Replicate | None":
@@ -65,13 +76,23 @@ class Replicate(Provider):
         headers = {"authorization": f"Bearer {token.get_secret_value().strip()}"}
         given = deps.settings.replicate_webhook_secret
         secret = given.get_secret_value().strip() if given else None
+        if secret is not None and not is_usable(secret):
+            raise ConfigurationError(
+                "SAFELIGHT_REPLICATE_WEBHOOK_SECRET is not a signing key. Copy it whole from "
+                "Replicate's settings: whsec_ and what follows."
+            )
         wire = Wire("Replicate", headers, deps.clock)
         return cls(deps.settings.replicate_url, wire, deps.clock, secret)
 
-    def check(self, model: str, kind: MediaKind, wanted: Mapping[str, Any]) -> None:
-        """Its models are its own business."""
+    def check(self, model: str, kind: MediaKind, wanted: Mapping[str, Any]) -> None:  # noqa: ARG002 - the vendor judges the rest
+        """The name becomes a part of an address that our token is sent to."""
+        check_name(model, _MODEL, "Replicate names models owner/name, or owner/name:version")
 
     async def submit(self, order: Order) -> ProviderAnswer:
+        try:
+            self.check(order.model, order.kind, order.input)
+        except InvalidRequest as error:
+            return Refused.because(error.message)
         held = min(LONGEST_WAIT, int(order.seconds))
         waits = {"prefer": f"wait={max(held, 1)}"} if order.kind is MediaKind.IMAGE else {}
         path, body = request_of(order)
@@ -97,7 +118,7 @@ class Replicate(Provider):
 
     async def signed(self, headers: Mapping[str, str], body: bytes) -> bool:
         secret = self._secret or await self._ask_for_secret()
-        return secret is None or verify(secret, headers, body, self._clock.now_ms())
+        return verify(secret, headers, body, self._clock.now_ms())
 
     def reports(self, payload: Any) -> Sequence[Report]:
         outcome = outcome_of(payload)
@@ -109,23 +130,24 @@ class Replicate(Provider):
     def _prediction(self, order: Order) -> str:
         return f"{self._url}/predictions/{quote(order.task_id or '', safe='')}"
 
-    async def _ask_for_secret(self) -> str | None:
-        """Asked for once. None: this account has no key to sign with, or may not show it."""
-        if self._unsigned:
-            return None
+    async def _ask_for_secret(self) -> str:
+        """Without the key nothing is believed; it is asked for again, after growing waits."""
+        now = self._clock.monotonic()
+        if now < self._ask_again_at:
+            raise KeyAway
+        self._refusals += 1
+        self._ask_again_at = now + _KEY_AGAIN.longest(self._refusals)
         url = f"{self._url}/webhooks/default/secret"
         reply = await self._wire.ask("GET", url, seconds=_ASKING_SECONDS)
-        if isinstance(reply, Reply) and reply.status in _NO_KEY:
-            structlog.get_logger().warning(
-                "replicate shows no webhook key; set SAFELIGHT_REPLICATE_WEBHOOK_SECRET to have "
-                "signatures checked beside the token"
-            )
-            self._unsigned = True
-            return None
         payload = reply.payload if isinstance(reply, Reply) and reply.fine else None
         key = payload.get("key") if isinstance(payload, Mapping) else None
-        if not is_usable(key):
-            raise Unavailable("The provider's webhook key could not be asked for. Send it again.")
+        if not isinstance(key, str) or not is_usable(key):
+            structlog.get_logger().warning(
+                "replicate did not show its webhook key; until it does, tasks are asked about "
+                "instead. Set SAFELIGHT_REPLICATE_WEBHOOK_SECRET if this token may not see it",
+                status=reply.status if isinstance(reply, Reply) else None,
+            )
+            raise KeyAway
         self._secret = key
         return key
 
@@ -146,7 +168,8 @@ def request_of(order: Order) -> tuple[str, dict[str, Any]]:
     if colon:
         return "/predictions", {"version": version, **body}
     if "/" in owned:
-        return f"/models/{quote(owned, safe='/')}/predictions", body
+        path = "/".join(quote(segment, safe="") for segment in owned.split("/"))
+        return f"/models/{path}/predictions", body
     return "/predictions", {"version": owned, **body}
 
 

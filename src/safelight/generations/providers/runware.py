@@ -10,6 +10,7 @@ from typing import Any
 
 from safelight.generations.lifecycle import MediaKind
 from safelight.generations.providers.base import (
+    NAME,
     Accepted,
     Finished,
     Order,
@@ -20,6 +21,7 @@ from safelight.generations.providers.base import (
     Refused,
     Report,
     TaskUnknown,
+    check_name,
 )
 from safelight.generations.providers.runware_replies import (
     entries_of,
@@ -33,6 +35,7 @@ from safelight.generations.providers.wire import Reply, Wire
 
 _TASK_TYPES = {MediaKind.IMAGE: "imageInference", MediaKind.VIDEO: "videoInference"}
 _DEFAULT_SIZES = {MediaKind.IMAGE: (1024, 1024), MediaKind.VIDEO: (1280, 720)}
+_MODEL = re.compile(rf"{NAME}([:@/]{NAME})*")
 _ASKING_SECONDS = 30.0
 _SUBMITTING_SECONDS = 60.0  # a video's call does not wait for the result
 
@@ -56,8 +59,8 @@ class Runware(Provider):
         headers = {"authorization": f"Bearer {key.get_secret_value().strip()}"}
         return cls(deps.settings.runware_url, Wire("Runware", headers, deps.clock))
 
-    def check(self, model: str, kind: MediaKind, wanted: Mapping[str, Any]) -> None:
-        """Its models are its own business."""
+    def check(self, model: str, kind: MediaKind, wanted: Mapping[str, Any]) -> None:  # noqa: ARG002 - the vendor judges the rest
+        check_name(model, _MODEL, "Runware names models source:id@version")
 
     async def submit(self, order: Order) -> ProviderAnswer:
         waits = order.kind is MediaKind.IMAGE
@@ -75,7 +78,7 @@ class Runware(Provider):
         reply = await self._wire.ask("POST", self._url, question, seconds=_ASKING_SECONDS)
         if isinstance(reply, ProviderTrouble):
             return reply
-        outcome = answer_of(reply, order.task_id)
+        outcome = answer_of(reply, order.task_id, asked=True)
         if isinstance(outcome, Finished):
             return outcome
         unheard_of = any(is_not_found(error) for error in errors_of(reply.payload))
@@ -109,15 +112,16 @@ def task_of(order: Order) -> dict[str, Any]:
     return task
 
 
-def answer_of(reply: Reply, task_id: str | None) -> ProviderAnswer:
-    """What an answer says of one task. `data` outranks `errors`: they may be about others."""
+def answer_of(reply: Reply, task_id: str | None, *, asked: bool = False) -> ProviderAnswer:
+    """What an answer, to a submission or when `asked`, says of one task. `data` outranks `errors`:
+    they may be about others."""
     results = [entry for entry in entries_of(reply.payload, "data") if _about(entry, task_id)]
     for entry in results:
         if (media := media_of(entry)) is not None:
             return Finished(media, task_id)
     for error in errors_of(reply.payload):
         if _about(error, task_id):
-            return error_outcome(error, reply)
+            return error_outcome(error, reply, asked=asked)
     if (trouble := reply.trouble("Runware")) is not None:
         return trouble
     if not reply.fine:

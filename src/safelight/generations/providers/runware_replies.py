@@ -5,6 +5,7 @@ Its error codes are announced as unstable, so they are read by family; the raw c
 
 import re
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from safelight.generations.lifecycle import Media, TaskErrorCode
@@ -20,6 +21,7 @@ from safelight.generations.providers.base import (
 )
 from safelight.generations.providers.wire import Reply
 
+MOST_REPORTS = 100  # a vendor sends one; a generation has twenty tasks at most
 _URLS = ("imageURL", "videoURL")
 _DATA_URIS = ("imageDataURI", "videoDataURI")
 _BASE64 = ("imageBase64Data", "videoBase64Data")
@@ -65,8 +67,11 @@ def media_of(entry: ReplyItem) -> Media | None:
     return None
 
 
-def error_outcome(error: ReplyItem, reply: Reply | None = None) -> ProviderAnswer:
-    """In a webhook (no reply) every error is final: the vendor has given up."""
+def error_outcome(
+    error: ReplyItem, reply: Reply | None = None, *, asked: bool = False
+) -> ProviderAnswer:
+    """In a webhook (no reply) every error is final: the vendor has given up. When `asked`, one that
+    names the task is how that ended, and will be said again each time."""
     code = str(error.get("code") or "error")
     words = one_line(error.get("message"), "no reason given")
     message = f"Runware: {words} ({code})"
@@ -79,7 +84,9 @@ def error_outcome(error: ReplyItem, reply: Reply | None = None) -> ProviderAnswe
             message, TaskErrorCode.PROVIDER_ERROR if passing else TaskErrorCode.REFUSED
         )
     if passing:
-        return ProviderTrouble(message, reply.retry_after, sent=not busy, busy=busy)
+        ended = asked and not busy and error.get("taskUUID") is not None
+        sent = not busy and not ended
+        return ProviderTrouble(message, reply.retry_after, sent=sent, busy=busy, ended=ended)
     return Refused.because(message)
 
 
@@ -88,7 +95,7 @@ def is_not_found(error: ReplyItem) -> bool:
 
 
 def reports_of(payload: Any) -> list[Report]:
-    return list(_reports(payload))
+    return list(islice(_reports(payload), MOST_REPORTS))
 
 
 def _reports(payload: Any) -> Iterator[Report]:

@@ -2,14 +2,14 @@
 
 It is no diffusion model and says so in each artifact's metadata. The same model, prompt, seed and
 size give the same bytes. Images are drawn at once; clips are announced by a webhook from a job of
-our own, through the same route that vendors call. It can be told to be slow or to fail, and it
-remembers nothing: whatever it is asked to do again comes out the same.
+our own, through the same route that vendors call, and so is whatever it is told to be slow with:
+waiting is a row. It remembers nothing: whatever it is asked to do again comes out the same.
 """
 
-import asyncio
+import json
 import re
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from typing import Any
 
 from safelight.errors import SafelightError
@@ -28,12 +28,15 @@ from safelight.generations.providers.base import (
     Report,
 )
 from safelight.generations.studio.catalogue import (
+    SILENT,
     Commission,
     commission_of,
     conduct_of,
 )
+from safelight.sandbox.children import Kit
+from safelight.sandbox.limits import SandboxLimits
 
-_THREADS = 2
+_AT_ONCE = 2
 _ERRORS = {
     "refused": Refused.because("The studio was told to refuse this task."),
     "error": Refused.because(
@@ -50,7 +53,11 @@ class Studio(Provider):
     def __init__(self, deps: ProviderDeps) -> None:
         self._deliver = deps.deliver
         self._delay = deps.settings.studio_delay_seconds
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="studio")
+        self._sandbox = deps.sandbox
+        self._kits = {
+            MediaKind.IMAGE: _kit("image", deps.settings.generation_image_timeout_seconds),
+            MediaKind.VIDEO: _kit("video", deps.settings.generation_video_timeout_seconds),
+        }
 
     @classmethod
     def build(cls, deps: ProviderDeps) -> "Studio":
@@ -69,13 +76,10 @@ class Studio(Provider):
         failure = conduct.failure_of(order.position)
         if failure == "busy":
             return ProviderTrouble("The studio was told to be busy.", 1.0, busy=True)
-        if order.kind is MediaKind.VIDEO:
-            await self._deliver(order, failure or "succeeded", conduct.delay)
-            return Accepted(order.task_id)
-        if failure == "silent":
-            await asyncio.sleep(order.seconds)
-            return ProviderTrouble("The studio was told to be silent.", sent=True)
-        await asyncio.sleep(conduct.delay)
+        if order.kind is MediaKind.VIDEO or conduct.delay or failure == SILENT:
+            if failure != SILENT:
+                await self._deliver(order, failure or "succeeded", conduct.delay)
+            return Accepted(order.task_id, calls_back=True)
         return _ERRORS.get(failure or "", Finished(Media(DRAWN), order.task_id))
 
     def reports(self, payload: Any) -> Sequence[Report]:
@@ -86,18 +90,21 @@ class Studio(Provider):
         return [Report(payload["taskId"], outcome)]
 
     async def draw(self, order: Order) -> Drawn:
-        from safelight.generations.studio.render import render
-
+        """In a child: what draws is also what decodes, and has no place in a server's process."""
         commission = self._commission(order)
-        loop = asyncio.get_running_loop()
-        content = await loop.run_in_executor(self._threads, render, commission)
-        return Drawn(content, facts_of(commission))
-
-    async def close(self) -> None:
-        await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
+        words = json.dumps(asdict(commission)).encode()
+        drawn = await self._sandbox.run("draw", words, kit=self._kits[order.kind])
+        return Drawn(drawn.data, facts_of(commission))
 
     def _commission(self, order: Order) -> Commission:
         return commission_of(order.model, order.kind, order.input, order.seed, order.artifact_id)
+
+
+def _kit(kind: str, longest: float) -> Kit:
+    """One for each kind: a clip takes minutes, and nobody's picture waits behind it."""
+    limits = SandboxLimits(cpu_seconds=longest, wall_seconds=longest)
+    module = "safelight.generations.studio.render"
+    return Kit.of(module, at_once=_AT_ONCE, limits=limits, kind=kind)
 
 
 def facts_of(commission: Commission) -> dict[str, Any]:

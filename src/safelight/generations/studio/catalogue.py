@@ -19,7 +19,8 @@ LARGEST_CLIP = 1280
 LONGEST_CLIP, DEFAULT_CLIP, FRAMES_PER_SECOND = 6.0, 3.0, 20
 LONGEST_DELAY = 3600.0
 FORMATS = {"JPG": "JPEG", "PNG": "PNG", "WEBP": "WEBP"}
-FAILURES = ("refused", "error", "busy", "silent")
+SILENT = "silent"  # never heard of again: the timer ends it
+FAILURES = ("refused", "error", "busy", SILENT)
 
 
 @dataclass(frozen=True, slots=True)

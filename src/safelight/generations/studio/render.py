@@ -1,12 +1,13 @@
 """A commission becomes bytes: a still as JPEG, PNG or WebP, a clip as WebM.
 
-Slow, and run in a thread. The same commission gives the same bytes on the same versions of numpy,
+Slow, and run in a child. The same commission gives the same bytes on the same versions of numpy,
 Pillow and libvpx.
 """
 
 import io
+import json
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from safelight.generations.studio.horizon import Horizon
 from safelight.generations.studio.nocturne import Nocturne
 from safelight.generations.studio.prompt import read
 from safelight.generations.studio.scene import Scene, Stage
+from safelight.sandbox.protocol import Answer, SandboxTasks
 
 SCENES: Final[dict[str, Callable[[Stage], Scene]]] = {
     "studio/horizon": Horizon,
@@ -31,6 +33,18 @@ SCENES: Final[dict[str, Callable[[Stage], Scene]]] = {
 }
 SOFTWARE: Final = "Safelight studio (procedural drawing)"
 _DESCRIPTION, _SOFTWARE = 0x010E, 0x0131  # EXIF
+
+
+def prepare(kind: str) -> SandboxTasks:
+    """Each model and each kind of file once, small: some parts load themselves on first use."""
+    for model, form in zip(SCENES, ("JPEG", "PNG", "WEBP", "JPEG"), strict=True):
+        render(Commission(model, MediaKind(kind), "dusk", 1, 64, 64, form, 0.1))
+    return {"draw": draw}
+
+
+def draw(words: bytes, _: dict[str, Any]) -> Answer:
+    wanted = json.loads(words)
+    return Answer({}, render(Commission(**{**wanted, "kind": MediaKind(wanted["kind"])})))
 
 
 def render(commission: Commission) -> bytes:
