@@ -1,8 +1,7 @@
-"""A desk per test. The database and the process that opens untrusted bytes are shared: making them
+"""A desk per test. The database and the children that open untrusted bytes are shared: making them
 would take most of the time."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +9,7 @@ import pytest
 from objects.shared import shared_url
 from safelight.infra.db import Database
 from safelight.sandbox.sandbox import Sandbox
+from sandbox.shared import shared_sandbox
 from submissions.desk import ORG, Desk
 
 __all__ = ["shared_url"]
@@ -22,6 +22,7 @@ DELETE FROM generation_tasks; DELETE FROM generations_inflight;
 DELETE FROM objects; DELETE FROM blobs; DELETE FROM object_events;
 DELETE FROM object_outbox; DELETE FROM tokens; DELETE FROM sessions; DELETE FROM memberships;
 DELETE FROM users; DELETE FROM organizations; UPDATE identity SET bucket = NULL;
+DELETE FROM quota_usage; DELETE FROM quota_changes; DELETE FROM quota_limits;
 """
 
 
@@ -39,20 +40,9 @@ def database_url(shared_url: str, database: Database) -> str:
     return shared_url
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[Sandbox]:
-    shared = Sandbox()
-    asyncio.run(shared.run("inspect", b"", max_pixels=1, max_frames=1, max_total_pixels=1))
-    yield shared
-    asyncio.run(shared.close())
-
-
 @pytest.fixture
-def sandbox(server: Sandbox) -> Sandbox:
-    """Of this test's event loop, on the shared process."""
-    mine = Sandbox()
-    mine._server, mine._control = server._server, server._control
-    return mine
+def sandbox() -> Sandbox:
+    return shared_sandbox()
 
 
 @pytest.fixture

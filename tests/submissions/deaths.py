@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import EXIT_CODE
-from safelight.sandbox.sandbox import Sandbox
+from sandbox.shared import shared_sandbox
 from submissions.desk import Desk
 
 Errand = Callable[[Desk], Awaitable[object]]
@@ -37,8 +37,7 @@ async def killed_at(point: str, desk: Desk, errand: Errand) -> None:
 
 async def _run(point: str, parents: Desk, errand: Errand) -> None:
     db = await Database.open(parents.db.url, pool_size=4)
-    sandbox = Sandbox()
-    sandbox._control = parents.sandbox._control  # the server is our parent's child, not ours
+    sandbox = shared_sandbox()  # our parent waits for us, and asks none of the children
     desk = Desk(
         db,
         directory=parents.directory,

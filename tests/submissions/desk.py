@@ -19,13 +19,16 @@ from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.handlers import Handler
-from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Opening, Verdict
+from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Verdict
 from safelight.infra.queue.ledger import outcome
 from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.slots import Opening
 from safelight.objects import repo as objects_repo
 from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import Facts, ObjectStore
+from safelight.quotas import repo as quotas_repo
+from safelight.quotas.lifecycle import Meter
 from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.submissions import jobs as submissions_jobs
@@ -74,6 +77,7 @@ class Desk(World):
     bucket: ObjectStore | None = None
 
     def __post_init__(self) -> None:
+        self.settings = self.settings.model_copy(update={"data_dir": self.directory})
         super().__post_init__()
         self.bus = Bus(self.db, "desk")
         self.queue = Queue(self.db, self.bus, self.clock, owner="desk", node="here", kinds=KINDS)
@@ -94,7 +98,7 @@ class Desk(World):
             self.settings, self.clock, self.ids, Metrics(), self.db, self.bus, self.queue,
             self.units,
         )  # fmt: skip
-        classifier = build(self.settings, self.clock)
+        classifier = build(self.settings, self.clock, self.sandbox)
         self.opened: Submissions = open_submissions(
             base, self.store, self.sandbox, classifier, self.tools
         )
@@ -124,11 +128,12 @@ class Desk(World):
         marker: str | None = None,
         organization: str = ORG,
     ) -> str:
-        """An upload as the offload leaves it in the store. Returns its marker."""
+        """An upload as the offload leaves it in the store, counted. Returns its marker."""
         marker = marker or self.ids.uuid4()
         metadata = {"organizationId": organization, "name": name, "idempotencyKey": marker}
         facts = Facts(content_type, metadata)
         await self.store.put(f"{organization}/{name}", stream(data), facts)
+        await self.db.execute("SELECT quota_change($1, $2)", organization, len(data))
         return marker
 
     async def submit(
@@ -216,6 +221,23 @@ class Desk(World):
     ) -> httpx.Response:
         async with self.client() as client:
             return await client.request(method, f"/public/{submission_id}", headers=headers)
+
+    async def counted(self, organization: str = ORG) -> int:
+        """The bytes that the organization's quota knows of."""
+        quotas = await quotas_repo.quotas(self.db, organization, self.clock.now_ms())
+        return {quota.meter: quota.used for quota in quotas}[Meter.STORED_BYTES]
+
+    async def held(self, organization: str = ORG) -> int:
+        """The bytes that are kept for it, by the things themselves."""
+        size: int = await self.db.fetchval(
+            """
+            SELECT coalesce(sum(size), 0)::bigint FROM objects WHERE present AND (
+                organization = $1 OR split_part(key, '/', 2) IN (
+                    SELECT id FROM submissions WHERE organization = $1))
+            """,
+            organization,
+        )
+        return size
 
     async def value(self, key: str) -> Any:
         return await kv.get(self.db, key, now=self.clock.now_ms())

@@ -50,7 +50,7 @@ async def main(url: str, directory: str, lease: str, armed: str) -> None:
     store = LocalStore(db, Blobs(Path(directory), ids), clock, ids)
     base = Base(settings, clock, ids, Metrics(), db, bus, queue, queue.units)
     sandbox = Sandbox()
-    opened = open_submissions(base, store, sandbox, build(settings, clock), Harmless())
+    opened = open_submissions(base, store, sandbox, build(settings, clock, sandbox), Harmless())
     worker = Worker(queue, opened.handlers)
     over = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, over.set)

@@ -6,8 +6,7 @@ import time
 from typing import Any
 
 from safelight.sandbox import inspecting, rendering, tasks
-from safelight.sandbox.protocol import Answer
-from safelight.sandbox.server import SandboxTask
+from safelight.sandbox.protocol import Answer, SandboxTask, SandboxTasks
 
 
 def _obey(task: SandboxTask, word: bytes) -> SandboxTask:
@@ -23,6 +22,10 @@ def _obey(task: SandboxTask, word: bytes) -> SandboxTask:
             os.kill(os.getpid(), signal.SIGKILL)
         while order.startswith(b"burn"):
             pass
+        if order.startswith(b"lie"):
+            return Answer({"views": "what?", "fault": {"kind": "aliens"}})
+        if order.startswith(b"invent"):
+            return Answer({"exceeded": "aliens", "words": ["what?"]})
         return task(data, parameters)
 
     return run
@@ -32,4 +35,8 @@ TASKS: dict[str, SandboxTask] = {
     "inspect": _obey(inspecting.inspect, b"INSPECT:"),
     "render": _obey(rendering.render, b"RENDER:"),
 }
-warm_up = tasks.warm_up
+
+
+def prepare() -> SandboxTasks:
+    tasks.prepare()
+    return TASKS

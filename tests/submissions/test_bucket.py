@@ -37,16 +37,19 @@ async def test_a_life_in_a_bucket(desk: Desk) -> None:
     await desk.put("flower.jpg", plain("red", (300, 200), "JPEG"))
     pinned = await desk.store.get(f"submissions/{submission}")
     assert await joined(pinned.chunks) == photo("daisy")
+    assert await desk.counted() == await desk.held()
     await desk.work()
     assert (await desk.see(submission))["state"] == "PUBLISHED"
     shown = await desk.public(submission)
     assert opened(shown.content).size == opened(photo("daisy")).size
+    assert await desk.counted() == await desk.held()
     assert (await desk.public(submission, range="bytes=0-3")).content == shown.content[:4]
     async with await desk.as_role() as client:
         await client.post(f"/api/v1/submissions/{submission}/withdraw")
     assert await desk.due("submissions.release") == 2
     left = [found.key for found in await desk.store.list()]
     assert left == ["acme/flower.jpg"]
+    assert await desk.counted() == await desk.held() == len(plain("red", (300, 200), "JPEG"))
 
 
 @pytest.mark.parametrize("point", ["submissions.copy", "objects.put", "submissions.add"])
@@ -60,6 +63,8 @@ async def test_a_copy_that_fails_is_no_submission(desk: Desk, point: str) -> Non
     failpoints.disarm()
     assert await desk.db.fetchval("SELECT count(*) FROM submissions") == 0
     assert await desk.jobs() == []
+    assert await desk.counted() == len(photo())
     made = await desk.registry.get(Submit).submit(wanted)
     await desk.work()
     assert (await desk.see(made.id))["state"] == "PUBLISHED"
+    assert await desk.counted() == await desk.held()

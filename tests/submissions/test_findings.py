@@ -2,7 +2,9 @@
 
 import pytest
 
+from headers.heif_files import HEIC, Part, heif, hevc, ispe, still
 from safelight.accounts.access import Role
+from safelight.headers.refusals import DAMAGED
 from submissions.desk import ORG, Desk, rules_of
 from submissions.pictures import (
     as_kind,
@@ -48,7 +50,21 @@ async def test_a_decompression_bomb(desk: Desk) -> None:
 async def test_a_truncated_file(desk: Desk) -> None:
     why = await rejected(desk, truncated(photo()), "cat.jpg", "image/jpeg")
     assert why["code"] == "MALFORMED"
-    assert "damaged or cut short" in why["message"]
+    assert why["message"] == DAMAGED
+
+
+async def test_a_truncated_file_that_no_decoder_takes_for_an_image(desk: Desk) -> None:
+    why = await rejected(desk, as_kind("PNG")[:40], "cat.png", "image/png")
+    assert why["message"] == DAMAGED
+
+
+async def test_a_file_that_is_only_not_supported(desk: Desk) -> None:
+    shown = Part(b"iden", b"", (ispe(64, 64),), made_of=(2,))
+    data = heif(shown, still(hevc(64, 64), (64, 64)), brands=HEIC)
+    why = await rejected(desk, data, "cat.heic", "image/heic")
+    assert why["code"] == "MALFORMED"
+    assert "not supported" in why["message"]
+    assert why["message"].endswith("Export it as JPEG and submit that.")
 
 
 async def test_a_flood_of_frames(desk: Desk) -> None:
@@ -66,7 +82,7 @@ async def test_a_file_in_disguise(desk: Desk) -> None:
 async def test_no_image_at_all(desk: Desk) -> None:
     why = await rejected(desk, b"<html>hello</html>", "cat.jpg", "image/jpeg")
     assert why["code"] == "MALFORMED"
-    assert "not a JPEG, PNG, WebP, GIF or AVIF" in why["message"]
+    assert "not a JPEG, PNG, WebP, GIF, AVIF or HEIC" in why["message"]
 
 
 async def block(desk: Desk, **body: str) -> str:

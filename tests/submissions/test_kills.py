@@ -1,6 +1,7 @@
 """Processes that are killed at every step there is, and what the next one finds."""
 
 import asyncio
+import hashlib
 import os
 import subprocess
 import sys
@@ -17,8 +18,9 @@ import pytest
 from infra.queue.crew import until
 from points import points_of
 from safelight.approvals.workflow import Approvals, Question
+from safelight.objects.store import StoreUnavailable
 from safelight.submissions.policies.policies import Policies
-from safelight.submissions.policies.policy import PolicyOverrides
+from safelight.submissions.policies.policy import Looks, PolicyOverrides
 from safelight.submissions.submit import SubmissionRequest, Submit
 from submissions.deaths import Errand, killed_at
 from submissions.desk import ORG, PROCESS, Desk
@@ -27,6 +29,7 @@ from submissions.pictures import photo, plain
 TESTS = Path(__file__).parents[1]
 ADA = {"type": "user", "name": "ada"}
 RELEASE = "submissions.release"
+TAKE_DOWN = "submissions.take_down"
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,7 @@ async def look(desk: Desk) -> dict[str, Any]:
             "WHERE key ~ '^tm:'"
         ),
         "retries": await rows("SELECT value ->> 'count' FROM kv WHERE key ~ '^recovery:budget:'"),
+        "waits": await rows("SELECT value ->> 'waits' FROM kv WHERE key ~ '^recovery:budget:'"),
         "inflight": await rows("SELECT value ->> 'stage' FROM kv WHERE key ~ '^inflight:'"),
         "blocklist": await rows("SELECT note FROM blocklist"),
         "policies": await rows("SELECT safety_block FROM submission_policies"),
@@ -114,6 +118,14 @@ async def a_stuck_one(desk: Desk) -> None:
     desk.clock.advance(minutes=6)
 
 
+async def one_that_waits_for_its_store(desk: Desk) -> None:
+    desk.tools.trouble = StoreUnavailable()
+    await desk.submit()
+    await desk.work()
+    desk.tools.trouble = None
+    desk.clock.advance(minutes=6)
+
+
 async def a_question(desk: Desk) -> None:
     await a_doubtful_one(desk)
     await desk.work()
@@ -134,6 +146,17 @@ async def a_replaced_source(desk: Desk) -> None:
 
 
 async def a_blocked_picture(desk: Desk) -> None:
+    await block(desk)
+
+
+async def a_published_one_ruled_out(desk: Desk) -> None:
+    await a_submission(desk)
+    await desk.work()
+    await block(desk)
+
+
+async def a_question_ruled_out(desk: Desk) -> None:
+    await a_question(desk)
     await block(desk)
 
 
@@ -171,7 +194,12 @@ async def delete_source(desk: Desk) -> None:
 
 
 async def block(desk: Desk) -> None:
-    await desk.registry.get(Policies).block(ORG, "0" * 64, None, "no", ADA)
+    checksum = hashlib.sha256(photo()).hexdigest()
+    await desk.registry.get(Policies).block(ORG, checksum, Looks(), "no", ADA)
+
+
+async def take_down(desk: Desk) -> None:
+    await desk.work(TAKE_DOWN)
 
 
 async def unblock(desk: Desk) -> None:
@@ -232,6 +260,13 @@ STORIES = (
          "told": ["run_attempt", "submission_retried"]},
     ),
     Story(
+        ("submissions.spend", "kv.compare_and_set", "queue.enqueue", "unit.close"),
+        one_that_waits_for_its_store, recover,
+        {"retries": [], "waits": [], "jobs": [], "told": ["run_attempt"]},
+        {"retries": ["0"], "waits": ["1"], "jobs": [PROCESS], "incidents": ["STORAGE_ERROR"],
+         "told": ["run_attempt", "submission_retried"]},
+    ),
+    Story(
         ("approvals.add", "unit.close"), nothing, ask,
         {"approvals": [], "told": []}, {"approvals": ["pending"], "told": ["approval_requested"]},
     ),
@@ -253,16 +288,35 @@ STORIES = (
         {"states": ["RECEIVED"], "current": [False], "moves": ["RECEIVED"]},
     ),
     Story(
-        ("submissions.block", "unit.close"), nothing, block,
-        {"blocklist": [], "told": []}, {"blocklist": ["no"], "told": ["blocklist_added"]},
+        ("submissions.policies.block", "queue.enqueue", "unit.close"), nothing, block,
+        {"blocklist": [], "told": [], "jobs": []},
+        {"blocklist": ["no"], "told": ["blocklist_added"], "jobs": [TAKE_DOWN]},
     ),
     Story(
-        ("submissions.unblock", "unit.close"), a_blocked_picture, unblock,
+        ("submissions.move", "submissions.forget", "unit.close"), a_published_one_ruled_out,
+        take_down,
+        {"states": ["PUBLISHED"], "jobs": [TAKE_DOWN], "moves": WAY},
+        {"states": ["WITHDRAWN"], "jobs": [], "moves": [*WAY, "WITHDRAWN"]},
+    ),
+    Story(
+        ("submissions.move", "approvals.write_decision", "unit.close"), a_question_ruled_out,
+        take_down,
+        {"states": ["AWAITING_APPROVAL"], "approvals": ["pending"], "jobs": [TAKE_DOWN]},
+        {"states": ["REJECTED"], "approvals": ["rejected"], "jobs": []},
+    ),
+    Story(
+        ("approvals.write_decision", "submissions.move", "unit.close"), a_question_ruled_out,
+        approve,
+        {"states": ["AWAITING_APPROVAL"], "approvals": ["pending"]},
+        {"states": ["REJECTED"], "approvals": ["approved"]},
+    ),
+    Story(
+        ("submissions.policies.unblock", "unit.close"), a_blocked_picture, unblock,
         {"blocklist": ["no"], "told": ["blocklist_added"]},
         {"blocklist": [], "told": ["blocklist_added", "blocklist_removed"]},
     ),
     Story(
-        ("submissions.put_policy", "unit.close"), nothing, change_policy,
+        ("submissions.policies.put_policy", "unit.close"), nothing, change_policy,
         {"policies": [], "told": []},
         {"policies": [0.9], "told": ["submission_policy_changed"]},
     ),
@@ -280,10 +334,13 @@ async def test_killed_there_it_is_done_once_by_the_next(
     await killed_at(point, desk, story.errand)
     assert seen(await look(desk), story.as_before) == story.as_before
     for submission in await desk.db.fetch("SELECT id, state FROM submissions"):
-        assert (await desk.public(submission["id"])).status_code == 404
+        shown = 200 if submission["state"] == "PUBLISHED" else 404
+        assert (await desk.public(submission["id"])).status_code == shown
+    assert await desk.counted() == await desk.held()
     await desk.take_over()
     await story.errand(desk)
     assert seen(await look(desk), story.afterwards) == story.afterwards
+    assert await desk.counted() == await desk.held()
 
 
 def test_no_step_is_left_out() -> None:

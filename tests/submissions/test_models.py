@@ -30,11 +30,9 @@ PICTURE = Rendition("image/jpeg", 451, 300, photo())
 # Safety
 
 
-@pytest.fixture(scope="module")
-def model() -> Iterator[SafetyModel]:
-    made = SafetyModel()
-    yield made
-    made.close()
+@pytest.fixture
+def model(sandbox: Sandbox) -> SafetyModel:
+    return SafetyModel(sandbox)
 
 
 def squeezed(data: bytes) -> bytes:
@@ -77,8 +75,9 @@ class Classifier:
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
-    async def classify(self, data: bytes, **wanted: bool) -> Prediction:
+    async def classify(self, data: bytes | int, **wanted: bool) -> Prediction:
         assert not any(wanted.values())
+        assert isinstance(data, bytes)
         assert opened(data).format == "JPEG"
         self.asked += 1
         return Prediction("REVOLVER", 0.7)
@@ -116,7 +115,7 @@ async def test_labels_that_are_not_published(
 
 async def test_the_librarys_label_is_used_if_it_is_for_this_very_upload(desk: Desk) -> None:
     classifier = Classifier()
-    models = LoadedModels(desk.db, SafetyModel(), classifier)
+    models = LoadedModels(desk.db, SafetyModel(desk.sandbox), classifier)
     submission = await find(desk.db, await desk.submit())
     assert submission
     assert await models.label(submission, PICTURE) == Label("REVOLVER", 0.7, "fixed-1")
@@ -225,7 +224,7 @@ async def test_nobody_there(desk: Desk) -> None:
     assert classify(error.value) == "NETWORK_ERROR"
 
 
-def test_a_picture_of_one_pixel(model: SafetyModel) -> None:
+def test_a_picture_of_one_pixel() -> None:
     out = io.BytesIO()
     Image.new("RGB", (1, 1), "red").save(out, "PNG")
     assert tensor(squeezed(out.getvalue())).shape == (1, 224, 224, 3)

@@ -5,14 +5,14 @@ import re
 from typing import Any
 
 import pytest
-from PIL import ExifTags, Image
+from PIL import ExifTags
 
 from safelight.accounts.access import Role
 from safelight.infra import failpoints
 from safelight.infra.files import joined
 from safelight.submissions.submit import SubmissionRequest, Submit
 from submissions.desk import ORG, Desk, rules_of
-from submissions.pictures import animation, as_kind, encoded, holiday_photo, opened, photo, plain
+from submissions.pictures import animation, as_kind, holiday_photo, opened, photo, plain
 
 
 async def test_a_clean_photograph_is_published(desk: Desk) -> None:
@@ -67,14 +67,6 @@ async def test_of_an_animation_its_first_frame_is_published(desk: Desk) -> None:
     red, green, blue = shown.convert("RGB").getpixel((30, 20))  # type: ignore[misc]  # three bands
     assert red > 200
     assert max(green, blue) < 60
-
-
-async def test_transparency_stays(desk: Desk) -> None:
-    data = encoded(Image.new("RGBA", (40, 40), (200, 30, 30, 0)), "PNG")
-    submission = await desk.submit(data, "glass.png", "image/png")
-    await desk.work()
-    shown = opened((await desk.public(submission)).content).convert("RGBA")
-    assert shown.getpixel((5, 5))[3] == 0  # type: ignore[index]  # four bands
 
 
 async def test_the_picture_is_served_as_the_web_expects(desk: Desk) -> None:

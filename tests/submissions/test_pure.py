@@ -3,15 +3,19 @@
 from itertools import pairwise, product
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from safelight.classification.base import ModelError, Undecodable
 from safelight.errors import Unavailable
+from safelight.infra.injected import iso
 from safelight.infra.states import IllegalTransition, Phase
 from safelight.objects.store import DamagedObject, StoreUnavailable
 from safelight.sandbox.sandbox import SandboxDown, SandboxTimeout
 from safelight.submissions.findings import Ask, Fail, Finding, Pass, Severity, judge
 from safelight.submissions.lifecycle import ENDED, MACHINE, RejectionCode, SubmissionState
 from safelight.submissions.recovery.decide import (
+    AWAITED,
     STAGES,
     GiveUp,
     Leave,
@@ -137,6 +141,8 @@ def test_an_error_met_while_handling_another_counts_too(hidden: bool, kind: str)
 def test_the_words_of_an_error_can_be_kept() -> None:
     assert in_words(ValueError("a\0b\ud800c\nmore")) == "abc"
     assert in_words(ValueError()) == "ValueError"
+    assert in_words(FileExistsError(17, "File exists", "/srv/blobs/8f")) == "File exists."
+    assert in_words(ModelError("The model is out of order.")) == "The model is out of order."
     assert len(in_words(ValueError("x" * 9999))) == 500
 
 
@@ -155,6 +161,12 @@ def an_inflight(age: int = 0, error: FailureClass | None = None) -> Inflight:
     return record.failed(error, "so it was", NOW) if error else record
 
 
+def test_a_record_says_so_when_something_was_away() -> None:
+    value = AWAY.to_json()
+    assert value["error"]["away"] is True
+    assert Inflight.load(value) == AWAY
+
+
 @pytest.mark.parametrize("error", [None, FailureClass.MODEL_ERROR])
 def test_the_inflight_record_survives_being_written(error: FailureClass | None) -> None:
     record = an_inflight(1234, error).entering(SubmissionState.TIER2_SCANNING, NOW - 1)
@@ -164,6 +176,9 @@ def test_the_inflight_record_survives_being_written(error: FailureClass | None) 
     assert ("error" in value) is (error is not None)
     if error:
         assert set(value["error"]) == {"classification", "message", "at"}
+
+
+AWAY = an_inflight(6 * MINUTE).failed(FailureClass.STORAGE_ERROR, "so it was", NOW, away=True)
 
 
 def test_entering_a_stage_keeps_the_start() -> None:
@@ -177,6 +192,17 @@ def test_the_budget_waits_five_ten_and_twenty_minutes() -> None:
         budget = budget.spend(NOW, TEMPO.backoff_ms)
         assert budget == Budget(count, NOW, NOW + wait * MINUTE)
         assert Budget.load(budget.to_json()) == budget
+
+
+def test_waits_have_the_same_pauses_and_leave_the_count() -> None:
+    budget = Budget(2, NOW, NOW)
+    for waits, pause in ((1, 5), (2, 10), (3, 20), (4, 20)):
+        budget = budget.wait(NOW, TEMPO.backoff_ms)
+        assert budget == Budget(2, NOW, NOW + pause * MINUTE, waits)
+        assert Budget.load(budget.to_json()) == budget
+    assert budget.spend(NOW, TEMPO.backoff_ms) == Budget(3, NOW, NOW + 20 * MINUTE, 4)
+    earlier = {"count": 2, "lastRetryAt": None, "nextRetryAfter": None}
+    assert Budget.load(earlier) == Budget(2)
 
 
 def test_an_old_marker_counts_as_one_and_only_without_a_budget() -> None:
@@ -207,6 +233,29 @@ FAILED = an_inflight(6 * MINUTE, FailureClass.MODEL_ERROR)
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
+        # Something is away: the same pauses, and nothing is spent, for a day
+        (progress(inflight=AWAY), StartAgain(Budget(0, NOW, NOW + 5 * MINUTE, 1), None)),
+        (
+            progress(age=DAY, inflight=AWAY, budget=Budget(3, NOW - 9, NOW, 7)),
+            StartAgain(Budget(3, NOW, NOW + 20 * MINUTE, 8), None),
+        ),
+        (
+            progress(age=DAY + 1, inflight=AWAY, budget=Budget(2, NOW - 9, NOW, 70)),
+            StartAgain(Budget(3, NOW, NOW + 20 * MINUTE, 70), None),
+        ),
+        (progress(age=DAY + 1, inflight=AWAY, budget=Budget(3, waits=70)), GiveUp(None)),
+        (
+            progress(inflight=AWAY, budget=Budget(0, NOW - 1, NOW + 1, 1)),
+            Leave(Why.TOO_SOON),
+        ),
+        (progress(inflight=AWAY, waiting=True), Leave(Why.IN_LINE)),
+        # Its record is gone before the pause is over
+        (
+            progress(budget=Budget(3, NOW - 9, NOW, 1)),
+            StartAgain(Budget(3, NOW, NOW + 10 * MINUTE, 2), FailureClass.UNKNOWN),
+        ),
+        # It waited once, and then failed by itself
+        (progress(inflight=FAILED, budget=Budget(3, NOW - 9, NOW, 5)), GiveUp(None)),
         # It moved on
         (progress(SubmissionState.PUBLISHED), Leave(Why.MOVED_ON)),
         (progress(SubmissionState.REJECTED), Leave(Why.MOVED_ON)),
@@ -269,6 +318,34 @@ def test_recovery_decides(seen: Progress, expected: Leave | StartAgain | GiveUp)
     assert decide(seen, NOW, TEMPO) == expected
 
 
+histories = st.lists(st.tuples(st.booleans(), st.integers(1, 30)), max_size=60)
+
+
+@given(histories)
+def test_however_outages_and_failures_mix(history: list[tuple[bool, int]]) -> None:
+    """Each entry: whether something was away, and how many minutes later recovery looks. Failures of
+    its own are counted and nothing else is, until a day is over; three are the most."""
+    now, since, budget, own = NOW, NOW, Budget(), 0
+    for away, minutes in history:
+        now += minutes * MINUTE
+        run = Inflight("sub_1", 1, SCANNING, now, now)
+        record = run.failed(FailureClass.STORAGE_ERROR, "", now, away=away)
+        decision = decide(Progress(SCANNING, since, False, budget, record), now, TEMPO)
+        waits = away and now - since <= DAY
+        match decision:
+            case Leave():
+                due = (budget.next_retry_after or 0) > now
+                assert due or now - since <= TEMPO.stuck_after_ms
+                continue
+            case GiveUp():
+                assert (waits, own) == (False, TEMPO.retries)
+                return
+            case StartAgain(budget):
+                own += not waits
+                assert budget.count == own <= TEMPO.retries
+                assert 5 * MINUTE <= (budget.next_retry_after or 0) - now <= 20 * MINUTE
+
+
 # Staleness
 
 
@@ -304,6 +381,22 @@ def test_the_message_is_plain_words(state: SubmissionState, words: str) -> None:
     over = staleness(progress(state, 4 * MINUTE, budget=Budget(3)), NOW, TEMPO)
     assert over
     assert (over.next_attempt, "No automatic attempt is left" in over.message) == (None, True)
+
+
+@pytest.mark.parametrize("kind", list(FailureClass))
+def test_people_hear_what_is_waited_for(kind: FailureClass) -> None:
+    record = an_inflight(6 * MINUTE).failed(kind, "http://10.0.0.7/ refused", NOW, away=True)
+    seen = progress(age=5 * 60 * MINUTE, inflight=record, budget=Budget(3, waits=2))
+    stale = staleness(seen, NOW, TEMPO)
+    assert stale
+    assert f"It waits for {AWAITED[kind]}" in stale.message
+    assert "for 5 hours" in stale.message
+    assert "10.0.0.7" not in stale.message
+    assert stale.next_attempt == next_tick(NOW, 5 * MINUTE)
+    assert iso(stale.next_attempt)[11:16] in stale.message
+    over = staleness(progress(age=DAY + 1, inflight=record, budget=Budget(3)), NOW, TEMPO)
+    assert over
+    assert (over.next_attempt, "It waits" in over.message) == (None, False)
 
 
 def test_the_next_attempt_is_when_recovery_looks_and_may() -> None:

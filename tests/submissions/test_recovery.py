@@ -8,6 +8,7 @@ from infra.queue.crew import until
 from safelight.accounts.access import Role
 from safelight.classification.base import ModelError
 from safelight.infra import failpoints
+from safelight.infra.queue.jobs import Done, Verdict
 from safelight.infra.queue.worker import Worker
 from safelight.submissions.jobs import schedules
 from safelight.submissions.recovery.failures import FailureClass
@@ -47,6 +48,28 @@ async def test_it_is_retried_after_five_minutes_and_not_before(desk: Desk) -> No
     await desk.work()
     assert (await desk.see(submission))["state"] == "PUBLISHED"
     assert await desk.value(f"recovery:budget:{submission}") is None
+
+
+async def test_what_fails_and_what_is_tried_again_is_counted(desk: Desk) -> None:
+    """By the queue, from the verdicts; a run that is handed back unharmed is neither."""
+
+    async def verdict() -> Verdict:
+        job = await desk.claim()
+        assert job
+        return await desk.handlers[PROCESS].handle(job)
+
+    desk.tools.trouble = ModelError("no answer")
+    await desk.submit()
+    assert await verdict() == Done(already=True, failed=True)
+    desk.clock.advance(minutes=6)
+    assert await desk.recovery.run() == 1
+    assert await verdict() == Done(already=True, failed=True, again=True)
+    desk.tools.trouble = None
+    desk.clock.advance(minutes=11)
+    assert await desk.recovery.run() == 1
+    assert await verdict() == Done(already=True, again=True)
+    await desk.submit(plain("red"), "red.png", "image/png")
+    assert await verdict() == Done(already=True)
 
 
 async def test_a_clock_that_was_ahead_keeps_nothing_stuck(desk: Desk) -> None:
@@ -302,8 +325,8 @@ async def test_the_operator_sees_what_is_stuck_and_why(desk: Desk) -> None:
     [row] = await stuck(desk.db, now(), desk.process.tempo)
     assert row.to_json() == {
         "submissionId": submission, "state": "TIER2_SCANNING", "stage": "TIER2_SCANNING",
-        "stuckForMs": 420_000, "classification": "MODEL_ERROR", "attempt": 1,
-        "nextRetryAfter": None,
+        "stuckForMs": 420_000, "classification": "MODEL_ERROR", "away": False,
+        "attempt": 1, "nextRetryAfter": None,
     }  # fmt: skip
     await desk.recovery.run()
     assert await stuck(desk.db, now(), desk.process.tempo) == []

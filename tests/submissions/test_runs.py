@@ -89,13 +89,13 @@ async def test_a_run_that_fails_is_classified_counted_and_over(
 async def test_the_whole_of_it_is_bounded(desk: Desk) -> None:
     """A scanner that hangs."""
     submission = await desk.submit()
-    limits = {"scan_timeout_seconds": 0.2, "data_dir": desk.directory}
+    limits = {"scan_timeout_seconds": 1.5, "data_dir": desk.directory}
     settings = desk.settings.model_copy(update=limits)
     slow = Process(desk.process.runs, desk.process.scan, Tempo.of(settings))
     failpoints.arm("submissions.tier2", "hang")
     job = await desk.claim()
     assert job
-    assert await slow.handle(job) == Done(already=True)
+    assert await slow.handle(job) == Done(already=True, failed=True)
     record = await desk.value(f"inflight:{submission}")
     assert (record["error"]["classification"], record["stage"]) == (
         "SCAN_TIMEOUT",
@@ -269,5 +269,5 @@ async def test_all_kinds_have_their_handlers(desk: Desk) -> None:
     made = {handler.kind.name for handler in desk.opened.handlers}
     assert made == {
         "submissions.process", "submissions.release", "submissions.source_gone",
-        "submissions.recover", "approvals.expire",
+        "submissions.take_down", "submissions.recover", "approvals.expire",
     }  # fmt: skip

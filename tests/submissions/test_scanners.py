@@ -40,6 +40,10 @@ async def test_what_the_file_is_to_blame_for(desk: Desk) -> None:
         (b"INSPECT:eat", "more memory than is allowed"),
         (b"INSPECT:crash", "makes image decoders fail"),
         (b"INSPECT:burn", "takes too long"),
+        (b"INSPECT:lie", "makes image decoders fail"),
+        (b"INSPECT:invent", "makes image decoders fail"),
+        (b"RENDER:lie", "makes image decoders fail"),
+        (b"RENDER:invent", "makes image decoders fail"),
         (b"RENDER:eat", "more memory than is allowed"),
         (b"RENDER:crash", "makes image decoders fail"),
     ):
@@ -53,7 +57,7 @@ async def test_what_the_file_is_to_blame_for(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "kind"), [(b"INSPECT:hang", "SCAN_TIMEOUT"), (b"RENDER:killed", "UNKNOWN")]
+    ("order", "kind"), [(b"INSPECT:hang", "SCAN_TIMEOUT"), (b"RENDER:killed", "STORAGE_ERROR")]
 )
 async def test_what_it_is_not_to_blame_for(
     database: Database, tmp_path: Path, order: bytes, kind: str

@@ -10,13 +10,16 @@ from safelight.infra.db import Database
 from safelight.submissions import repo
 from safelight.submissions.jobs import PROCESS
 from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
-from safelight.submissions.policies.policy import BlocklistEntry, Closeness, Fingerprint
+from safelight.submissions.policies import repo as policies
+from safelight.submissions.policies.policy import BlocklistEntry, Closeness, Fingerprint, Looks
 
 RECEIVED, PUBLISHED = SubmissionState.RECEIVED, SubmissionState.PUBLISHED
+AWAITING = SubmissionState.AWAITING_APPROVAL
 NOW = 1000
 # Prints may differ in one bit each.
 NEAR = Closeness(dhash=1, phash=1)
-LOOKS, ALIKE = Fingerprint(0b0, 0b0), Fingerprint(0b1, 0b1)
+LOOKS, ALIKE = Looks(Fingerprint(0b0, 0b0)), Fingerprint(0b1, 0b1)
+FAR = Fingerprint(-1, -1)
 OTHER_D, OTHER_P = Fingerprint(0b11, 0b1), Fingerprint(0b1, 0b11)
 
 SAMPLE = Submission(
@@ -97,6 +100,9 @@ async def test_one_recovery_looks_at_a_time(db: Database) -> None:
         ({"dhash": OTHER_D.dhash}, None),
         ({"phash": OTHER_P.phash}, None),
         ({"dhash": None, "phash": None}, None),
+        ({"dhash": -1, "phash": -1, "dark_dhash": 1, "dark_phash": 1}, ("other", False)),
+        ({"dhash": None, "phash": None, "dark_dhash": 1, "dark_phash": -1}, None),
+        ({"dhash": -1, "dark_phash": 1}, None),
     ],
 )
 async def test_a_published_twin(
@@ -104,19 +110,19 @@ async def test_a_published_twin(
 ) -> None:
     alike = {"checksum": "else", "dhash": ALIKE.dhash, "phash": ALIKE.phash}
     await add(db, "other", **{"state": PUBLISHED, **alike, **changes})
-    assert await repo.published_twin(db, SAMPLE, LOOKS, NEAR) == found
+    assert await policies.published_twin(db, SAMPLE, LOOKS, NEAR) == found
 
 
 async def test_nothing_is_its_own_twin(db: Database) -> None:
     await add(db, SAMPLE.id, state=PUBLISHED)
-    assert await repo.published_twin(db, SAMPLE, None, NEAR) is None
+    assert await policies.published_twin(db, SAMPLE, Looks(), NEAR) is None
 
 
 async def block(db: Database, entry_id: str, **facts: Any) -> None:
-    known = {"organization": "acme", "checksum": None, "fingerprint": None, **facts}
+    known = {"organization": "acme", "checksum": None, "looks": Looks(), **facts}
     entry = BlocklistEntry(id=entry_id, note="", created_by="ada", created_at=1, **known)
     async with db.transaction() as connection:
-        await repo.block(connection, entry)
+        await policies.block(connection, entry)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +130,11 @@ async def block(db: Database, entry_id: str, **facts: Any) -> None:
     [
         ({"checksum": "sum"}, ("b", True)),
         ({"checksum": "else"}, None),
-        ({"fingerprint": ALIKE}, ("b", False)),
-        ({"fingerprint": OTHER_D}, None),
-        ({"fingerprint": OTHER_P}, None),
+        ({"looks": Looks(ALIKE)}, ("b", False)),
+        ({"looks": Looks(OTHER_D)}, None),
+        ({"looks": Looks(OTHER_P)}, None),
+        ({"looks": Looks(FAR, ALIKE)}, ("b", False)),
+        ({"looks": Looks(FAR, OTHER_D)}, None),
         ({"checksum": "sum", "organization": "globex"}, None),
     ],
 )
@@ -134,18 +142,61 @@ async def test_what_is_blocked(
     db: Database, facts: dict[str, Any], found: tuple[str, bool] | None
 ) -> None:
     await block(db, "b", **facts)
-    assert await repo.blocked(db, "acme", "sum", LOOKS, NEAR) == found
+    assert await policies.blocked(db, "acme", "sum", LOOKS, NEAR) == found
+
+
+async def test_either_look_is_enough(db: Database) -> None:
+    await block(db, "b", looks=Looks(ALIKE))
+    for looks, found in (
+        (Looks(FAR, ALIKE), ("b", False)),
+        (Looks(None, ALIKE), ("b", False)),
+        (Looks(FAR, Fingerprint(1, -1)), None),
+        (Looks(), None),
+    ):
+        assert await policies.blocked(db, "acme", "sum", looks, NEAR) == found
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"checksum": "sum"}, True),
+        ({"dhash": 1, "phash": 1}, True),
+        ({"dark_dhash": 1, "dark_phash": 1, "state": AWAITING}, True),
+        ({"dhash": 1, "phash": 3}, False),
+        ({"checksum": "sum", "organization": "globex"}, False),
+        ({"checksum": "sum", "state": RECEIVED}, False),
+        ({"checksum": "sum", "state": SubmissionState.WITHDRAWN}, False),
+        ({}, False),
+    ],
+)
+async def test_what_an_entry_takes_down(
+    db: Database, changes: dict[str, Any], *, found: bool
+) -> None:
+    await add(db, "other", **{"checksum": "else", "state": PUBLISHED, **changes})
+    entry = BlocklistEntry("b", "acme", "", "sum", LOOKS, "ada", 1)
+    assert await policies.shown_of(db, entry, NEAR) == (["other"] if found else [])
+
+
+async def test_one_at_a_time_publishes_or_rules_out(db: Database) -> None:
+    async def ours(connection: Any) -> None:
+        await policies.lock_pictures(connection, "acme")
+
+    async def theirs(connection: Any) -> None:
+        await policies.lock_pictures(connection, "globex")
+
+    assert await waits(db, ours, ours)
+    assert not await waits(db, ours, theirs)
 
 
 async def test_the_blocklist_is_an_organizations_own(db: Database) -> None:
     for name in ("a", "b", "c"):
         await block(db, name, checksum=name)
-    page = await repo.blocklist(db, "acme", (1, "c"), 9)
+    page = await policies.blocklist(db, "acme", (1, "c"), 9)
     assert [entry.id for entry in page] == ["b", "a"]
     async with db.transaction() as connection:
-        assert not await repo.unblock(connection, "globex", "a")
-        assert await repo.unblock(connection, "acme", "a")
-    assert [entry.id for entry in await repo.blocklist(db, "acme", None, 9)] == ["c", "b"]
+        assert not await policies.unblock(connection, "globex", "a")
+        assert await policies.unblock(connection, "acme", "a")
+    assert [entry.id for entry in await policies.blocklist(db, "acme", None, 9)] == ["c", "b"]
 
 
 # Sources

@@ -7,14 +7,18 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from safelight.accounts.guard import AsApprover, AsMember, AsViewer
 from safelight.approvals import repo
+from safelight.approvals.answers import ApprovalAnswer
 from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals, Question, UnknownApproval
 from safelight.errors import InvalidRequest
+from safelight.http.described import Described, PageOf
 from safelight.http.frame import DatabaseDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra.injected import iso
 
-router = APIRouter(tags=["approvals"], prefix="/api/organizations/{org}/approvals")
+router = APIRouter(
+    tags=["approvals"], prefix="/api/organizations/{org}/approvals", route_class=Described
+)
 
 ApprovalsDep = Annotated[Approvals, provided(Approvals)]
 Text = Annotated[str, StringConstraints(strip_whitespace=True)]
@@ -33,7 +37,7 @@ class ReasonBody(_Body):
     reason: Annotated[Text, Field(max_length=1000)] | None = None
 
 
-@router.post("", status_code=201, summary="Ask for approval")
+@router.post("", status_code=201, summary="Ask for approval", response_model=ApprovalAnswer)
 async def request_approval(
     body: RequestBody, access: AsMember, workflow: ApprovalsDep
 ) -> dict[str, Any]:
@@ -41,7 +45,9 @@ async def request_approval(
     return show(await workflow.request_approval(asked))
 
 
-@router.get("", summary="Requests for approval, newest first")
+@router.get(
+    "", summary="Requests for approval, newest first", response_model=PageOf[ApprovalAnswer]
+)
 async def list_approval_requests(
     access: AsViewer,
     db: DatabaseDep,
@@ -64,7 +70,7 @@ async def list_approval_requests(
     return page(rows, limit, show, lambda row: cursors.make(purpose, [row.created_at, row.id]))
 
 
-@router.get("/{approval_id}", summary="One request")
+@router.get("/{approval_id}", summary="One request", response_model=ApprovalAnswer)
 async def approval_request(approval_id: str, access: AsViewer, db: DatabaseDep) -> dict[str, Any]:
     found = await repo.find(db, access.organization, approval_id)
     if found is None:
@@ -72,7 +78,7 @@ async def approval_request(approval_id: str, access: AsViewer, db: DatabaseDep) 
     return show(found)
 
 
-@router.post("/{approval_id}/approve", summary="Approve")
+@router.post("/{approval_id}/approve", summary="Approve", response_model=ApprovalAnswer)
 async def approve_request(
     approval_id: str, access: AsApprover, workflow: ApprovalsDep, body: ReasonBody | None = None
 ) -> dict[str, Any]:
@@ -85,7 +91,9 @@ async def approve_request(
     return show(approval)
 
 
-@router.post("/{approval_id}/reject", summary="Reject, with a reason")
+@router.post(
+    "/{approval_id}/reject", summary="Reject, with a reason", response_model=ApprovalAnswer
+)
 async def reject_request(
     approval_id: str, access: AsApprover, workflow: ApprovalsDep, body: ReasonBody | None = None
 ) -> dict[str, Any]:

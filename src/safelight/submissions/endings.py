@@ -1,11 +1,12 @@
-"""How a submission ends from outside: its submitter takes it back, its source is deleted, or a
-person has decided about it; and what becomes of its objects.
+"""How a submission ends from outside: its submitter takes it back, its source is deleted, its
+picture is ruled out, or a person has decided about it; and what becomes of its objects.
 
 One that is published is withdrawn, one that is on its way is rejected; a question that waits for a
 person is called off with it. One that is over stays as it is.
 """
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from safelight.approvals.decide import EXPIRED
 from safelight.approvals.lifecycle import Approval, ApprovalStatus
@@ -23,7 +24,14 @@ from safelight.objects.jobs import DeliverPayload
 from safelight.objects.keys import split_key
 from safelight.objects.store import NoSuchObject, ObjectStore
 from safelight.submissions import repo
-from safelight.submissions.jobs import SOURCE_GONE, SourceDeletedPayload, SubmissionPayload
+from safelight.submissions.findings import Ask, Fail, Finding, Pass, judge
+from safelight.submissions.jobs import (
+    SOURCE_GONE,
+    RuledOutPayload,
+    SourceDeletedPayload,
+    SubmissionPayload,
+)
+from safelight.submissions.known_pictures import look_again
 from safelight.submissions.lifecycle import (
     ENDED,
     Rejection,
@@ -34,10 +42,9 @@ from safelight.submissions.lifecycle import (
     rendition_key,
 )
 from safelight.submissions.moves import SubmissionMove, move
-
-
-class UnknownSubmission(NotFound):
-    """There is no such submission."""
+from safelight.submissions.policies import repo as policies
+from safelight.submissions.policies.policy import NEAR
+from safelight.submissions.rules.registry import CODES
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +55,23 @@ class Endings:
     async def withdraw(self, submission: Submission, actor: dict[str, str]) -> None:
         """Again does nothing."""
         why = Rejection(RejectionCode.POLICY, f"Withdrawn by {actor['name']}.")
-        await self._end(submission, why, actor)
+        await self._end(submission.organization, submission.id, why, actor)
 
     async def source_deleted(self, submission: Submission) -> None:
         why = Rejection(RejectionCode.SOURCE_GONE, f"Its {submission.source_kind} was deleted.")
-        await self._end(submission, why, SYSTEM)
+        await self._end(submission.organization, submission.id, why, SYSTEM)
 
-    async def _end(self, seen: Submission, why: Rejection, actor: dict[str, str]) -> None:
-        async with self.units.open(seen.organization) as unit:
-            submission = await repo.lock(unit.connection, seen.id)
+    async def ruled_out(self, organization: str, submission_id: str) -> None:
+        why = Rejection(RejectionCode.POLICY, "Your organization does not publish this picture.")
+        await self._end(organization, submission_id, why, SYSTEM)
+
+    async def _end(
+        self, organization: str, submission_id: str, why: Rejection, actor: dict[str, str]
+    ) -> None:
+        async with self.units.open(organization) as unit:
+            submission = await repo.lock(unit.connection, submission_id)
             if submission is None:
-                raise UnknownSubmission
+                raise NotFound
             if submission.state in ENDED:
                 return
             await move(unit, submission, _ending(submission, why, actor))
@@ -124,6 +137,22 @@ class DeletedSources:
 
 
 @dataclass(frozen=True, slots=True)
+class TakeDown:
+    """A picture was ruled out: what shows it, or looks like it, is shown no more. What is on its
+    way finds the entry by itself."""
+
+    db: Database
+    endings: Endings
+
+    async def handle(self, job: Job[RuledOutPayload]) -> Verdict:
+        entry = await policies.entry(self.db, job.payload.entryId)
+        if entry is not None:
+            for submission_id in await policies.shown_of(self.db, entry, NEAR):
+                await self.endings.ruled_out(entry.organization, submission_id)
+        return Done()
+
+
+@dataclass(frozen=True, slots=True)
 class SubmissionConcern:
     """What a person's decision about a submission means. Part of the deciding unit of work."""
 
@@ -131,17 +160,37 @@ class SubmissionConcern:
         await repo.lock(unit.connection, subject_id)
 
     async def on_decided(self, unit: Unit, approval: Approval, actor: dict[str, str]) -> None:
-        """Approved, the stored rendition is public from the commit on."""
+        """Approved, the stored rendition is public from the commit on, unless the picture was ruled
+        out since the question was put."""
         subject = approval.subject
         submission = await repo.lock(unit.connection, subject.id) if subject else None
         if submission is None or submission.state is not SubmissionState.AWAITING_APPROVAL:
             return
         if approval.status is ApprovalStatus.APPROVED:
-            change = SubmissionMove(SubmissionState.PUBLISHED, actor=actor, reason=approval.reason)
+            change = await _approved(unit, submission, approval, actor)
         else:
             why = _rejection(approval)
             change = SubmissionMove(SubmissionState.REJECTED, rejection=why, actor=actor)
         await move(unit, submission, change)
+
+
+async def _approved(
+    unit: Unit, submission: Submission, approval: Approval, actor: dict[str, str]
+) -> SubmissionMove:
+    """What else may have been found meanwhile, another copy for one, was theirs to decide."""
+    before = map(Finding.load, submission.findings)
+    found = await look_again(unit.connection, submission, before)
+    columns = {"findings": [finding.to_json() for finding in found]}
+    verdict = judge(found, CODES)
+    match verdict:
+        case Fail(why):
+            return SubmissionMove(SubmissionState.REJECTED, rejection=why, columns=columns)
+        case Pass() | Ask():
+            return SubmissionMove(
+                SubmissionState.PUBLISHED, actor=actor, reason=approval.reason, columns=columns
+            )
+        case _:
+            assert_never(verdict)
 
 
 def _rejection(approval: Approval) -> Rejection:

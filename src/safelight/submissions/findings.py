@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from safelight.sandbox.protocol import Bounds, Inspection, Rendition
 from safelight.submissions.lifecycle import Rejection, RejectionCode, Submission
-from safelight.submissions.policies.policy import Closeness, Fingerprint, Policy
+from safelight.submissions.policies.policy import Closeness, Looks, Policy
 
 C = TypeVar("C")
 
@@ -71,25 +71,31 @@ class Match:
 class PictureIndex(Protocol):
     """What is known in the submission's organization."""
 
-    async def blocked(
-        self, submission: Submission, fingerprint: Fingerprint | None
-    ) -> Match | None: ...
+    async def blocked(self, submission: Submission, looks: Looks) -> Match | None: ...
 
     async def published(
-        self, submission: Submission, fingerprint: Fingerprint | None, closeness: Closeness
+        self, submission: Submission, looks: Looks, closeness: Closeness
     ) -> Match | None: ...
 
 
 @dataclass(frozen=True, slots=True)
-class FileCase:
-    """Tier 1: the file as it was submitted, and what a child found in it."""
+class KnownCase:
+    """Whether the organization knows the picture. Asked in tier 1, and once more by whoever makes
+    it public, under a lock: what is known changes meanwhile."""
 
     submission: Submission
-    data: bytes
-    inspection: Inspection
-    fingerprint: Fingerprint | None
-    bounds: Bounds
+    looks: Looks
     known: PictureIndex
+
+
+@dataclass(frozen=True, slots=True)
+class FileCase:
+    """Tier 1: what a child found in the file as it was submitted. The bytes are not here: no rule
+    looks through them on the event loop."""
+
+    submission: Submission
+    inspection: Inspection
+    bounds: Bounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,20 +115,21 @@ class Opinion:
 
 
 class PictureModels(Protocol):
-    """Each loaded or reached when it is first asked."""
+    """Each loaded or reached when it is first asked, about one view of the picture."""
 
-    async def safety(self, rendition: Rendition) -> float:
+    async def safety(self, view: Rendition) -> float:
         """From 0, harmless, to 1."""
 
-    async def label(self, submission: Submission, rendition: Rendition) -> Label: ...
+    async def label(self, submission: Submission, view: Rendition) -> Label: ...
 
-    async def opinion(self, submission: Submission, rendition: Rendition) -> Opinion | None:
+    async def opinion(self, submission: Submission, view: Rendition) -> Opinion | None:
         """None: no remote model is configured."""
 
 
 @dataclass(frozen=True, slots=True)
 class PictureCase:
-    """Tier 2: exactly the picture that would be published."""
+    """Tier 2: exactly the picture that would be published, and, of one that is see-through, what
+    else it could have been taken for. The worst view counts."""
 
     submission: Submission
     rendition: Rendition

@@ -22,6 +22,11 @@ class SourceDeletedPayload:
     sourceId: str  # noqa: N815 - likewise
 
 
+@dataclass(frozen=True, slots=True)
+class RuledOutPayload:
+    entryId: str  # noqa: N815 - likewise
+
+
 def _subject(payload: SubmissionPayload) -> str:
     return f"submission:{payload.submissionId}"
 
@@ -50,9 +55,16 @@ SOURCE_GONE = JobKind(
     retry=Backoff(attempts=10, cap=600),
     subject=lambda deleted: f"{deleted.kind}:{deleted.sourceId}",
 )
+TAKE_DOWN = JobKind(
+    "submissions.take_down",
+    payload=RuledOutPayload,
+    limit=2,
+    retry=Backoff(attempts=10, cap=600),
+    subject=lambda entry: f"blocklist:{entry.entryId}",
+)
 RECOVER = JobKind("submissions.recover", payload=Nothing, limit=1)
 
-KINDS: tuple[JobKind[Any], ...] = (PROCESS, RELEASE, SOURCE_GONE, RECOVER)
+KINDS: tuple[JobKind[Any], ...] = (PROCESS, RELEASE, SOURCE_GONE, TAKE_DOWN, RECOVER)
 
 
 def whole_seconds(seconds: float) -> int:

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from safelight.infra.states import Machine, Phase, State
+from safelight.submissions.policies.policy import Looks
 
 SUBJECT: Final = "submission"  # the type of what an approval can be about
 
@@ -95,6 +96,8 @@ class Submission:
     approval_id: str | None = None
     dhash: int | None = None
     phash: int | None = None
+    dark_dhash: int | None = None
+    dark_phash: int | None = None
     rendition_type: str | None = None
     rendition_size: int | None = None
     rendition_etag: str | None = None
@@ -102,6 +105,10 @@ class Submission:
     @property
     def subject(self) -> str:
         return f"submission:{self.id}"
+
+    @property
+    def looks(self) -> Looks:
+        return Looks.kept(self.dhash, self.phash, self.dark_dhash, self.dark_phash)
 
     @property
     def source_subject(self) -> str:

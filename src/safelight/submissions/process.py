@@ -8,14 +8,15 @@ Guarantees
 - The rendition's object, the move, the question to a person and the end of the job are one unit of
   work, so there is never a published submission without its picture. Nothing serves the object
   before its submission is PUBLISHED; a decision made later needs no more work than one row.
-- What goes wrong is classified, recorded and counted here, once; it ends the job, and only recovery
-  starts another. The tiers themselves just raise.
+- What the organization knows is asked for again in that unit: of two equal ones that come at once
+  the second is put before a person, and one that was ruled out meanwhile is rejected.
+- What goes wrong is classified, recorded and counted here, once, and so is whether something was
+  away; it ends the job, and only recovery starts another. The tiers themselves just raise.
 - Killed anywhere, it leaves a row in its last committed state, an inflight record, and a job whose
   lease ends: the next claim counts the death and goes on.
 """
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
@@ -25,7 +26,9 @@ import structlog
 
 from safelight.approvals.lifecycle import Subject
 from safelight.approvals.workflow import Approvals, Question
+from safelight.errors import SafelightError
 from safelight.infra.activity import Unit, Units
+from safelight.infra.away import is_away
 from safelight.infra.db import AWAY, Connection
 from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
@@ -36,6 +39,7 @@ from safelight.sandbox.protocol import Rendition
 from safelight.submissions import repo
 from safelight.submissions.findings import Ask, Fail, Finding, Pass, judge
 from safelight.submissions.jobs import SubmissionPayload
+from safelight.submissions.known_pictures import look_again
 from safelight.submissions.lifecycle import (
     SUBJECT,
     Rejection,
@@ -44,13 +48,20 @@ from safelight.submissions.lifecycle import (
     rendition_key,
 )
 from safelight.submissions.moves import SubmissionMove, move
+from safelight.submissions.policies.policy import Looks
 from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.failures import FailureClass, classify, in_words
 from safelight.submissions.recovery.records import NO_WORD, Inflight
 from safelight.submissions.rules.registry import CODES
-from safelight.submissions.scan import Scan
+from safelight.submissions.scan import Scan, Unanswered, elsewhere, was_waiting
 
 _LONGEST_TITLE = 200
+
+
+class ScanTimeout(SafelightError, TimeoutError):
+    """Checking this image took longer than its time limit."""
+
+    code = "SCAN_TIMEOUT"
 
 
 class MovedOn(Exception):
@@ -59,11 +70,12 @@ class MovedOn(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """`submission` is as this run last wrote or read it."""
+    """`submission` is as this run last wrote or read it; `again`: another one failed before."""
 
     job: Job[SubmissionPayload]
     submission: Submission
     record: Inflight
+    again: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +98,7 @@ class Runs:
             attempt = before.attempt + 1 if before else submission.run + 1
             record = Inflight(submission.id, attempt, submission.state, unit.now, unit.now)
             await repo.put_inflight(unit.connection, record, unit.now)
-        return Run(job, replace(submission, run=number), record)
+        return Run(job, replace(submission, run=number), record, before is not None)
 
     async def enter(self, run: Run, stage: SubmissionState, columns: dict[str, Any]) -> Run:
         """Moves to a scanning stage."""
@@ -97,18 +109,21 @@ class Runs:
         moved = replace(run.submission, state=stage, updated_at=unit.now, **columns)
         return replace(run, submission=moved, record=record)
 
-    async def reject(self, run: Run, found: list[Finding], why: Rejection) -> None:
-        columns = {"findings": [finding.to_json() for finding in found]}
+    async def reject(
+        self, run: Run, found: list[Finding], why: Rejection, looks: Looks | None = None
+    ) -> None:
+        """`looks`, where they are not known yet: what was rejected can still be ruled out."""
+        columns = _findings(found) | (looks.to_row() if looks else {})
         change = SubmissionMove(SubmissionState.REJECTED, rejection=why, columns=columns)
         async with self._holding(run) as unit:
             await move(unit, run.submission, change)
             unit.ends(run.job)
 
-    async def publish(
-        self, run: Run, rendition: Rendition, found: list[Finding], verdict: Pass | Ask
-    ) -> None:
-        """Stores the rendition, which makes it public or puts it before a person."""
-        key, facts = rendition_key(run.submission.id), Facts(rendition.content_type)
+    async def publish(self, run: Run, rendition: Rendition, found: list[Finding]) -> None:
+        """Stores the rendition, which makes it public or puts it before a person; or is in vain,
+        where the picture was ruled out meanwhile."""
+        key = rendition_key(run.submission.id)
+        facts = Facts(rendition.content_type, {"organizationId": run.submission.organization})
 
         async def hold() -> None:
             """Asked before a bucket is written: raises when this run is not wanted any more."""
@@ -118,15 +133,19 @@ class Runs:
         async def write(landed: Landed) -> None:
             async with self._holding(run) as unit:
                 await objects.put(unit.connection, key, landed, facts, unit.now)
-                await self._finish(unit, run, _columns(rendition, found), verdict)
+                await self._finish(unit, run, _columns(rendition, landed), found)
                 unit.ends(run.job)
 
         await reach("submissions.store_rendition")
-        await self.store.put_with(key, _stream(rendition.data), facts, write, hold)
+        async with elsewhere():
+            await self.store.put_with(key, _stream(rendition.data), facts, write, hold)
 
     async def _finish(
-        self, unit: Unit, run: Run, columns: dict[str, Any], verdict: Pass | Ask
+        self, unit: Unit, run: Run, columns: dict[str, Any], found: list[Finding]
     ) -> None:
+        known = await look_again(unit.connection, run.submission, found)
+        columns |= _findings(known)
+        verdict = judge(known, CODES)
         match verdict:
             case Pass():
                 change = SubmissionMove(SubmissionState.PUBLISHED, columns=columns)
@@ -138,6 +157,11 @@ class Runs:
                 await move(unit, run.submission, change)
                 unit.tell(asked)
                 await repo.clear_inflight(unit.connection, run.submission.id)
+            case Fail(rejection):
+                change = SubmissionMove(
+                    SubmissionState.REJECTED, rejection=rejection, columns=_findings(known)
+                )
+                await move(unit, run.submission, change)
             case _:
                 assert_never(verdict)
 
@@ -147,7 +171,7 @@ class Runs:
         kind, words = classify(error), in_words(error)
         async with self._owning(run) as unit:
             record = await repo.inflight(unit.connection, run.submission.id, unit.now) or run.record
-            failed = record.failed(kind, words, unit.now)
+            failed = record.failed(kind, words, unit.now, away=is_away(error))
             await repo.put_inflight(unit.connection, failed, unit.now)
             await repo.count_incident(unit.connection, kind, unit.now - record.started_at, unit.now)
             unit.tell(_attempt(run.submission, record, kind, words))
@@ -216,12 +240,15 @@ def _attempt(submission: Submission, record: Inflight, kind: FailureClass, words
     return Line(submission.subject, "run_attempt", data)
 
 
-def _columns(rendition: Rendition, found: list[Finding]) -> dict[str, Any]:
+def _findings(found: list[Finding]) -> dict[str, Any]:
+    return {"findings": [finding.to_json() for finding in found]}
+
+
+def _columns(rendition: Rendition, landed: Landed) -> dict[str, Any]:
     return {
-        "findings": [finding.to_json() for finding in found],
         "rendition_type": rendition.content_type,
         "rendition_size": len(rendition.data),
-        "rendition_etag": hashlib.sha256(rendition.data).hexdigest(),
+        "rendition_etag": landed.sha256,
     }
 
 
@@ -262,8 +289,7 @@ class Process:
 
     async def _bounded(self, run: Run) -> Verdict:
         try:
-            async with asyncio.timeout(self.tempo.limit_seconds):
-                await self._tiers(run)
+            await self._in_time(run)
         except (LeaseLost, MovedOn):
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to hear of it
@@ -274,7 +300,19 @@ class Process:
                 classification=kind,
                 error=repr(error),
             )
-        return Done(already=True)
+            return Done(already=True, failed=True, again=run.again)
+        return Done(already=True, again=run.again)
+
+    async def _in_time(self, run: Run) -> None:
+        """A limit that was reached is the image's fault, unless somebody else had yet to answer."""
+        limit = asyncio.timeout(self.tempo.limit_seconds)
+        try:
+            async with limit:
+                await self._tiers(run)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise (Unanswered if was_waiting(error) else ScanTimeout) from error
 
     async def _tiers(self, run: Run) -> None:
         if run.submission.state is SubmissionState.RECEIVED:
@@ -293,14 +331,10 @@ class Process:
         verdict = judge(seen.findings, CODES)
         match verdict:
             case Fail(rejection):
-                await self.runs.reject(run, seen.findings, rejection)
+                await self.runs.reject(run, seen.findings, rejection, seen.looks)
                 return None
             case Pass() | Ask():  # the question is put when all of it is known
-                columns = {
-                    "findings": [finding.to_json() for finding in seen.findings],
-                    "dhash": seen.fingerprint and seen.fingerprint.dhash,
-                    "phash": seen.fingerprint and seen.fingerprint.phash,
-                }
+                columns = _findings(seen.findings) | seen.looks.to_row()
                 return await self.runs.enter(run, SubmissionState.TIER2_SCANNING, columns)
             case _:
                 assert_never(verdict)
@@ -315,6 +349,6 @@ class Process:
                 await self.runs.reject(run, found, rejection)
             case Pass() | Ask():
                 if seen.rendition is not None:
-                    await self.runs.publish(run, seen.rendition, found, verdict)
+                    await self.runs.publish(run, seen.rendition, found)
             case _:
                 assert_never(verdict)

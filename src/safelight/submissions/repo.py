@@ -1,4 +1,4 @@
-"""The tables of submissions: themselves, what organizations do not publish, and the blocklist."""
+"""The table of submissions, and values beside them. policies/repo.py has what is not published."""
 
 from typing import Any
 
@@ -10,12 +10,6 @@ from safelight.infra.injected import iso
 from safelight.infra.states import Phase, listed
 from safelight.submissions.jobs import PROCESS
 from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
-from safelight.submissions.policies.policy import (
-    BlocklistEntry,
-    Closeness,
-    Fingerprint,
-    PolicyOverrides,
-)
 from safelight.submissions.recovery.failures import FailureClass
 from safelight.submissions.recovery.records import (
     BUDGET,
@@ -186,7 +180,7 @@ async def clear_inflight(connection: Connection, submission_id: str) -> None:
 
 @write
 async def spend(connection: Connection, view: SubmissionView, budget: Budget, now: int) -> bool:
-    """False: somebody else has spent of it since the view."""
+    """False: somebody else has changed it since the view."""
     key = f"{BUDGET}{view.submission.id}"
     value = budget.to_json()
     spent = await kv.compare_and_set(connection, key, view.budget, value, now=now, ttl_ms=BUDGET_MS)
@@ -215,33 +209,6 @@ async def count_incident(
     await kv.increment(connection, key, added, now=now, ttl_ms=INCIDENTS_MS)
 
 
-# Alike ones
-
-
-@read
-async def published_twin(
-    db: Database, submission: Submission, fingerprint: Fingerprint | None, closeness: Closeness
-) -> tuple[str, bool] | None:
-    """Another one of the organization that everybody can see, and whether it is the same file."""
-    row = await db.fetchrow(
-        f"""
-        SELECT id, checksum = $3 AS exact FROM submissions
-        WHERE organization = $1 AND state = '{SubmissionState.PUBLISHED}' AND id <> $2
-          AND (checksum = $3 OR (
-            print_distance(dhash, $4) <= $6 AND print_distance(phash, $5) <= $7))
-        ORDER BY exact DESC, id LIMIT 1
-        """,
-        submission.organization,
-        submission.id,
-        submission.checksum,
-        fingerprint and fingerprint.dhash,
-        fingerprint and fingerprint.phash,
-        closeness.dhash,
-        closeness.phash,
-    )
-    return None if row is None else (row["id"], row["exact"])
-
-
 # Sources that are gone
 
 
@@ -264,108 +231,6 @@ async def outlive(db: Database, submission_id: str) -> None:
     await db.execute("UPDATE submissions SET source_current = false WHERE id = $1", submission_id)
 
 
-# Policies and the blocklist
-
-
-@read
-async def policy_overrides(db: Database, organization: str) -> PolicyOverrides:
-    row = await db.fetchrow(
-        "SELECT safety_block, safety_review, blocked_labels FROM submission_policies "
-        "WHERE organization = $1",
-        organization,
-    )
-    if row is None:
-        return PolicyOverrides()
-    return PolicyOverrides(row["safety_block"], row["safety_review"], tuple(row["blocked_labels"]))
-
-
-@write
-async def put_policy(connection: Connection, organization: str, own: PolicyOverrides) -> None:
-    await connection.execute(
-        """
-        INSERT INTO submission_policies (organization, safety_block, safety_review, blocked_labels)
-        VALUES ($1, $2, $3, $4)
-        ON CONFLICT (organization) DO UPDATE
-            SET safety_block = excluded.safety_block, safety_review = excluded.safety_review,
-                blocked_labels = excluded.blocked_labels
-        """,
-        organization,
-        own.safety_block,
-        own.safety_review,
-        list(own.blocked_labels),
-    )
-
-
-@write
-async def block(connection: Connection, entry: BlocklistEntry) -> None:
-    await connection.execute(
-        "INSERT INTO blocklist (id, organization, note, checksum, dhash, phash, created_by, "
-        "created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        entry.id,
-        entry.organization,
-        entry.note,
-        entry.checksum,
-        entry.fingerprint and entry.fingerprint.dhash,
-        entry.fingerprint and entry.fingerprint.phash,
-        entry.created_by,
-        entry.created_at,
-    )
-
-
-@write
-async def unblock(connection: Connection, organization: str, entry_id: str) -> bool:
-    """False: there is no such entry."""
-    return bool(
-        await connection.fetchval(
-            "DELETE FROM blocklist WHERE id = $1 AND organization = $2 RETURNING true",
-            entry_id,
-            organization,
-        )
-    )
-
-
-@read
-async def blocklist(
-    db: Database, organization: str, before: tuple[int, str] | None, limit: int
-) -> list[BlocklistEntry]:
-    """Newest first; one row more than asked tells that there is more."""
-    rows = await db.fetch(
-        "SELECT * FROM blocklist WHERE organization = $1 "
-        "AND ($2::bigint IS NULL OR (created_at, id) < ($2, $3::text)) "
-        "ORDER BY created_at DESC, id DESC LIMIT $4",
-        organization,
-        *(before or (None, None)),
-        limit + 1,
-    )
-    return [_entry(row) for row in rows]
-
-
-@read
-async def blocked(
-    db: Database,
-    organization: str,
-    checksum: str,
-    fingerprint: Fingerprint | None,
-    closeness: Closeness,
-) -> tuple[str, bool] | None:
-    """An entry that rules this file out, and whether it is for exactly these bytes."""
-    row = await db.fetchrow(
-        """
-        SELECT id, checksum IS NOT DISTINCT FROM $2 AS exact FROM blocklist
-        WHERE organization = $1 AND (checksum = $2 OR (
-            print_distance(dhash, $3) <= $5 AND print_distance(phash, $4) <= $6))
-        ORDER BY exact DESC, id LIMIT 1
-        """,
-        organization,
-        checksum,
-        fingerprint and fingerprint.dhash,
-        fingerprint and fingerprint.phash,
-        closeness.dhash,
-        closeness.phash,
-    )
-    return None if row is None else (row["id"], row["exact"])
-
-
 def _submission(row: asyncpg.Record) -> Submission:
     values = {name: row[name] for name in _FIELDS}
     return Submission(**{**values, "state": SubmissionState(values["state"])})
@@ -374,17 +239,4 @@ def _submission(row: asyncpg.Record) -> Submission:
 def _view(row: asyncpg.Record) -> SubmissionView:
     return SubmissionView(
         _submission(row), row["waiting"], row["budget"], row["older"], row["inflight"]
-    )
-
-
-def _entry(row: asyncpg.Record) -> BlocklistEntry:
-    fingerprint = None if row["dhash"] is None else Fingerprint(row["dhash"], row["phash"])
-    return BlocklistEntry(
-        row["id"],
-        row["organization"],
-        row["note"],
-        row["checksum"],
-        fingerprint,
-        row["created_by"],
-        row["created_at"],
     )

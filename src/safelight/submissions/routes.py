@@ -19,6 +19,7 @@ from safelight.accounts.guard import (
 )
 from safelight.errors import NotFound
 from safelight.http.content import Stored, respond
+from safelight.http.described import Described, HistoryItem, PageOf, bytes_of
 from safelight.http.frame import ClockDep, DatabaseDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
@@ -26,13 +27,14 @@ from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.objects.store import ObjectStore
 from safelight.submissions import repo
-from safelight.submissions.endings import Endings, UnknownSubmission
+from safelight.submissions.answers import ReceivedAnswer, SubmissionAnswer
+from safelight.submissions.endings import Endings
 from safelight.submissions.lifecycle import Submission, SubmissionState, rendition_key
 from safelight.submissions.recovery.decide import Tempo, staleness
 from safelight.submissions.recovery.records import SubmissionView
 from safelight.submissions.submit import SubmissionRequest, Submit
 
-router = APIRouter(tags=["submissions"])
+router = APIRouter(tags=["submissions"], route_class=Described)
 
 ApproverById = Annotated[Caller, allow_by_id(Role.APPROVER)]
 TempoDep = Annotated[Tempo, provided(Tempo)]
@@ -71,7 +73,12 @@ class SubmitBody(BaseModel):
     ) = None
 
 
-@router.post("/api/v1/submissions", status_code=202, summary="Submit an image for publication")
+@router.post(
+    "/api/v1/submissions",
+    status_code=202,
+    summary="Submit an image for publication",
+    response_model=ReceivedAnswer,
+)
 async def submit(
     body: SubmitBody, access: AsMember, submissions: Annotated[Submit, provided(Submit)]
 ) -> Response:
@@ -83,7 +90,11 @@ async def submit(
     return JSONResponse({"id": submission.id, "state": submission.state}, 202)
 
 
-@router.get("/api/v1/submissions", summary="Submissions, newest first")
+@router.get(
+    "/api/v1/submissions",
+    summary="Submissions, newest first",
+    response_model=PageOf[SubmissionAnswer],
+)
 async def submissions(
     access: AsViewer,
     db: DatabaseDep,
@@ -108,14 +119,20 @@ async def submissions(
     )
 
 
-@router.get("/api/v1/submissions/{submission_id}", summary="One submission")
+@router.get(
+    "/api/v1/submissions/{submission_id}", summary="One submission", response_model=SubmissionAnswer
+)
 async def submission(
     submission_id: str, caller: ViewerById, db: DatabaseDep, clock: ClockDep, tempo: TempoDep
 ) -> dict[str, Any]:
     return await _shown(db, submission_id, caller, clock.now_ms(), tempo)
 
 
-@router.get("/api/v1/submissions/{submission_id}/history", summary="How it came to its state")
+@router.get(
+    "/api/v1/submissions/{submission_id}/history",
+    summary="How it came to its state",
+    response_model=PageOf[HistoryItem],
+)
 async def history(
     submission_id: str,
     caller: ViewerById,
@@ -134,7 +151,11 @@ async def history(
     )
 
 
-@router.post("/api/v1/submissions/{submission_id}/withdraw", summary="Take it back")
+@router.post(
+    "/api/v1/submissions/{submission_id}/withdraw",
+    summary="Take it back",
+    response_model=SubmissionAnswer,
+)
 async def withdraw(
     submission_id: str,
     caller: MemberById,
@@ -153,7 +174,7 @@ async def withdraw(
 @router.get(
     "/api/v1/submissions/{submission_id}/preview",
     summary="The picture a person has to decide about",
-    response_class=Response,
+    responses=bytes_of("image/*", says="The picture that is judged."),
 )
 async def preview(
     submission_id: str, request: Request, caller: ApproverById, db: DatabaseDep, store: StoreDep
@@ -169,7 +190,7 @@ async def preview(
     "/public/{submission_id}",
     dependencies=[open_to_everyone],
     summary="A published picture",
-    response_class=Response,
+    responses=bytes_of("image/*", says="The published picture."),
 )
 @router.head("/public/{submission_id}", dependencies=[open_to_everyone], include_in_schema=False)
 async def public(
@@ -208,7 +229,7 @@ async def _shown(
 ) -> dict[str, Any]:
     view = await repo.view(db, submission_id, now)
     if view is None:
-        raise UnknownSubmission
+        raise NotFound
     authorize(caller, view.submission.organization, Role.VIEWER)
     return show(view, now, tempo)
 
@@ -216,7 +237,7 @@ async def _shown(
 async def _visible(db: Database, caller: Caller, submission_id: str, role: Role) -> Submission:
     found = await repo.find(db, submission_id)
     if found is None:
-        raise UnknownSubmission
+        raise NotFound
     authorize(caller, found.organization, role)
     return found
 

@@ -12,13 +12,20 @@ from safelight.sandbox.limits import SandboxLimits
 from safelight.sandbox.protocol import Bounds
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
-from safelight.submissions.endings import DeletedSources, Endings, Release, SubmissionConcern
+from safelight.submissions.endings import (
+    DeletedSources,
+    Endings,
+    Release,
+    SubmissionConcern,
+    TakeDown,
+)
 from safelight.submissions.findings import PictureModels
-from safelight.submissions.jobs import PROCESS, RECOVER, RELEASE, SOURCE_GONE
+from safelight.submissions.jobs import PROCESS, RECOVER, RELEASE, SOURCE_GONE, TAKE_DOWN
 from safelight.submissions.lifecycle import SUBJECT
 from safelight.submissions.models.safety import SafetyModel
 from safelight.submissions.models.vision import Vision
 from safelight.submissions.policies.policies import Policies
+from safelight.submissions.policies.recognition import Recognition
 from safelight.submissions.process import Process, Runs
 from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.recover import Recovery
@@ -49,17 +56,19 @@ def open_submissions(
     expiry = round(settings.approval_expiry_seconds * 1000)
     approvals = Approvals(units, base.ids, expiry, {SUBJECT: SubmissionConcern()})
     vision = Vision(settings) if settings.vision_url else None
-    loaded = LoadedModels(base.db, SafetyModel(), classifier, vision)
+    loaded = LoadedModels(base.db, SafetyModel(sandbox), classifier, vision)
     scan = Scan(base.db, settings, store, sandbox, _bounds(settings), models or loaded)
     process = Process(Runs(units, store, approvals), scan, tempo)
     endings, recovery = Endings(units, approvals), Recovery(units, tempo)
     deleted = DeletedSources(base.db, endings)
+    known = sources(base.db, store)
     return Submissions(
         services=(
             approvals,
-            Submit(units, store, base.ids, sources(base.db, store)),
+            Submit(units, store, base.ids, known),
             endings,
             Policies(units, settings, base.ids),
+            Recognition(store, sandbox, _bounds(settings), known, settings.data_dir),
             tempo,
         ),
         handlers=(
@@ -67,6 +76,7 @@ def open_submissions(
             Handler(PROCESS, process.handle, on_dead=process.runs.on_dead),
             Handler(RELEASE, Release(base.db, store).handle),
             Handler(SOURCE_GONE, deleted.handle),
+            Handler(TAKE_DOWN, TakeDown(base.db, endings).handle),
             upkeep(RECOVER, recovery.run),
         ),
         close=loaded.close,

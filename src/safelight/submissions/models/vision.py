@@ -4,6 +4,9 @@ It is sent the picture that would be published, and answers in JSON:
 
     {"verdict": "pass" | "review" | "block", "message"?: "for the submitter", "score"?: 0…1}
 
+A refusal that speaks of the picture itself counts against it; any other status (an outage, too
+little capacity, a wrong token or address) passes or is put right: the model is away.
+
 Guarantees: a request ends within its time limit, however slowly the answer drips; an answer is read
 up to a limit and believed only in that shape; no error's words hold the token.
 """
@@ -13,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from safelight.classification.base import ModelError
-from safelight.errors import SafelightError
+from safelight.classification.base import ModelAway, ModelError
+from safelight.errors import Unavailable
 from safelight.sandbox.protocol import Rendition
 from safelight.settings import Settings
 from safelight.submissions.findings import Opinion
@@ -25,9 +28,10 @@ if TYPE_CHECKING:
 
 MAX_REPLY_BYTES: Final = 64 * 1024
 _OK: Final = 200
+_OF_THE_PICTURE: Final = {400, 406, 411, 413, 415, 422}
 
 
-class VisionUnreachable(SafelightError):
+class VisionUnreachable(Unavailable):
     """The remote vision model could not be reached."""
 
     code = "NETWORK_ERROR"
@@ -84,7 +88,8 @@ class Vision:
 
 def read(status: int, body: bytes) -> Opinion:
     if status != _OK:
-        raise ModelError(f"The vision model answered with status {status}.")
+        refused = ModelError if status in _OF_THE_PICTURE else ModelAway
+        raise refused(f"The vision model answered with status {status}.")
     try:
         reply = _Reply.model_validate_json(body)
     except ValidationError as error:

@@ -7,10 +7,11 @@ from safelight.infra.activity import Units
 from safelight.infra.history import Line
 from safelight.infra.injected import Ids
 from safelight.settings import Settings
-from safelight.submissions import repo
+from safelight.submissions.jobs import TAKE_DOWN, RuledOutPayload
+from safelight.submissions.policies import repo
 from safelight.submissions.policies.policy import (
     BlocklistEntry,
-    Fingerprint,
+    Looks,
     Policy,
     PolicyOverrides,
     check,
@@ -41,16 +42,20 @@ class Policies:
         self,
         organization: str,
         checksum: str | None,
-        fingerprint: Fingerprint | None,
+        looks: Looks,
         note: str,
         actor: dict[str, str],
     ) -> BlocklistEntry:
+        """From the commit on nothing like it is published; what already was is a job to take
+        down."""
         new = self.ids.short("blk")
         async with self.units.open(organization) as unit:
+            await repo.lock_pictures(unit.connection, organization)
             entry = BlocklistEntry(
-                new, organization, note, checksum, fingerprint, actor["name"], unit.now
+                new, organization, note, checksum, looks, actor["name"], unit.now
             )
             await repo.block(unit.connection, entry)
+            await unit.enqueue(TAKE_DOWN, RuledOutPayload(new), key=new)
             unit.tell(Line(f"blocklist:{new}", "blocklist_added", {"actor": actor, "note": note}))
         return entry
 

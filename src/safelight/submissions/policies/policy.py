@@ -69,12 +69,6 @@ class Fingerprint:
     phash: int
 
     @classmethod
-    def of(cls, inspection: Inspection) -> "Fingerprint | None":
-        if inspection.dhash is None or inspection.phash is None:
-            return None
-        return cls(_signed(inspection.dhash), _signed(inspection.phash))
-
-    @classmethod
     def parse(cls, text: str) -> "Fingerprint":
         """As the API writes it: two times 16 hex digits, with a hyphen."""
         one, _, other = text.partition("-")
@@ -93,6 +87,49 @@ def _hex(value: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Looks:
+    """A picture on a white page, and on a black one where that is another picture. Without contrast
+    it has no looks that could be compared."""
+
+    light: Fingerprint | None = None
+    dark: Fingerprint | None = None
+
+    @classmethod
+    def of(cls, seen: Inspection) -> "Looks":
+        return cls(_read(seen.dhash, seen.phash), _read(seen.dark_dhash, seen.dark_phash))
+
+    @classmethod
+    def kept(
+        cls, dhash: int | None, phash: int | None, dark_dhash: int | None, dark_phash: int | None
+    ) -> "Looks":
+        """As rows have them."""
+        return cls(_known(dhash, phash), _known(dark_dhash, dark_phash))
+
+    @property
+    def all(self) -> tuple[Fingerprint, ...]:
+        return tuple(look for look in (self.light, self.dark) if look)
+
+    def to_row(self) -> dict[str, int | None]:
+        light, dark = self.light, self.dark
+        return {
+            "dhash": light.dhash if light else None,
+            "phash": light.phash if light else None,
+            "dark_dhash": dark.dhash if dark else None,
+            "dark_phash": dark.phash if dark else None,
+        }
+
+
+def _read(dhash: str | None, phash: str | None) -> Fingerprint | None:
+    if dhash is None or phash is None:
+        return None
+    return Fingerprint(_signed(dhash), _signed(phash))
+
+
+def _known(dhash: int | None, phash: int | None) -> Fingerprint | None:
+    return None if dhash is None or phash is None else Fingerprint(dhash, phash)
+
+
+@dataclass(frozen=True, slots=True)
 class BlocklistEntry:
     """These bytes, whatever looks like this, or both."""
 
@@ -100,6 +137,6 @@ class BlocklistEntry:
     organization: str
     note: str
     checksum: str | None
-    fingerprint: Fingerprint | None
+    looks: Looks
     created_by: str
     created_at: int

@@ -9,14 +9,25 @@ from safelight.settings import Settings
 from safelight.submissions.jobs import whole_seconds
 from safelight.submissions.lifecycle import SubmissionState
 from safelight.submissions.recovery.failures import FailureClass
-from safelight.submissions.recovery.records import Budget, Inflight, Progress
+from safelight.submissions.recovery.records import HOUR_MS, Budget, Inflight, Progress
 
 STAGES = {
     SubmissionState.RECEIVED: "waiting for its first check",
     SubmissionState.TIER1_SCANNING: "in the check of the file",
     SubmissionState.TIER2_SCANNING: "in the check of its content",
 }
+# What is waited for when a failure was nobody's fault here, by its class.
+AWAITED = {
+    FailureClass.SCAN_TIMEOUT: "a service that does not answer in time",
+    FailureClass.MODEL_ERROR: "the model that looks at pictures, which is out of reach",
+    FailureClass.STORAGE_ERROR: "storage or room on the server, which is away",
+    FailureClass.NETWORK_ERROR: "a service that cannot be reached",
+    FailureClass.UNKNOWN: "something that is out of reach",
+}
+# Beyond a day an outage is somebody's to end, and its submitter's to hear of.
+PATIENCE_MS = 24 * HOUR_MS
 _MINUTE_MS = 60_000
+_MOST_MINUTES = 120  # from here on in hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +81,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class StartAgain:
-    """`incident`: what nobody has counted yet, if anything."""
+    """`budget` as it is then; `incident`: what nobody has counted yet, if anything."""
 
     budget: Budget
     incident: FailureClass | None
@@ -82,18 +93,36 @@ class GiveUp:
 
 
 def decide(progress: Progress, now: int, tempo: Tempo) -> Leave | StartAgain | GiveUp:
-    budget = progress.budget
-    if not progress.state.under_way or _apart(now, progress.since) <= tempo.stuck_after_ms:
-        return Leave(Why.MOVED_ON)
-    if progress.waiting:
-        return Leave(Why.IN_LINE)
-    if _at_work(progress.inflight, now, tempo):
-        return Leave(Why.AT_WORK)
-    if 0 < (budget.next_retry_after or 0) - now <= max(tempo.backoff_ms):
-        return Leave(Why.TOO_SOON)
+    if why := _left_alone(progress, now, tempo):
+        return Leave(why)
+    budget, incident = progress.budget, _uncounted(progress.inflight)
+    if awaited(progress, now):
+        return StartAgain(budget.wait(now, tempo.backoff_ms), incident)
     if budget.count >= tempo.retries:
-        return GiveUp(_uncounted(progress.inflight))
-    return StartAgain(budget.spend(now, tempo.backoff_ms), _uncounted(progress.inflight))
+        return GiveUp(incident)
+    return StartAgain(budget.spend(now, tempo.backoff_ms), incident)
+
+
+def _left_alone(progress: Progress, now: int, tempo: Tempo) -> Why | None:
+    if not progress.state.under_way or _apart(now, progress.since) <= tempo.stuck_after_ms:
+        return Why.MOVED_ON
+    if progress.waiting:
+        return Why.IN_LINE
+    if _at_work(progress.inflight, now, tempo):
+        return Why.AT_WORK
+    due = progress.budget.next_retry_after or 0
+    return Why.TOO_SOON if 0 < due - now <= max(tempo.backoff_ms) else None
+
+
+def awaited(progress: Progress, now: int) -> FailureClass | None:
+    """What was away when it last failed, as long as that is waited for. The record that says so
+    lives for an hour; where a pause is longer, one that has waited goes on waiting."""
+    if _apart(now, progress.since) > PATIENCE_MS:
+        return None
+    if progress.inflight is None:
+        return FailureClass.UNKNOWN if progress.budget.waits else None
+    error = progress.inflight.error
+    return error.classification if error and error.away else None
 
 
 def _at_work(inflight: Inflight | None, now: int, tempo: Tempo) -> bool:
@@ -145,7 +174,8 @@ def staleness(progress: Progress, now: int, tempo: Tempo) -> Staleness | None:
 
 def next_attempt(progress: Progress, now: int, tempo: Tempo) -> int | None:
     """When recovery will start it again. None: it is in line already, or no retry is left."""
-    if progress.waiting or progress.budget.count >= tempo.retries:
+    spent = progress.budget.count >= tempo.retries and not awaited(progress, now)
+    if progress.waiting or spent:
         return None
     earliest = max(
         now, progress.since + tempo.stuck_after_ms + 1, progress.budget.next_retry_after or 0
@@ -154,15 +184,24 @@ def next_attempt(progress: Progress, now: int, tempo: Tempo) -> int | None:
 
 
 def _message(progress: Progress, now: int, due: int | None) -> str:
-    minutes = (now - progress.since) // _MINUTE_MS
-    since = f"for {minutes} minutes" if minutes > 1 else "for longer than usual"
     stage = STAGES.get(progress.state, "under way")
-    what = f"This submission has been {stage} {since}."
+    what = f"This submission has been {stage} {_since(now - progress.since)}."
+    away = awaited(progress, now)
+    if due is not None and away:
+        waits = f"It waits for {AWAITED[away]}; your image is not to blame."
+        return f"{what} {waits} It will be tried again automatically at {_clock(due)}."
     if due is not None:
         return f"{what} It will be tried again automatically at {_clock(due)}."
     if progress.waiting:
         return f"{what} Work on it goes on; there is nothing you need to do."
     return f"{what} No automatic attempt is left, so it will be closed soon."
+
+
+def _since(ms: int) -> str:
+    minutes = ms // _MINUTE_MS
+    if minutes >= _MOST_MINUTES:
+        return f"for {minutes // 60} hours"
+    return f"for {minutes} minutes" if minutes > 1 else "for longer than usual"
 
 
 def _clock(ms: int) -> str:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from safelight.errors import public_words
+
 
 class FailureClass(StrEnum):
     SCAN_TIMEOUT = "SCAN_TIMEOUT"
@@ -97,6 +99,6 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def in_words(error: BaseException) -> str:
-    """One line for the record, of what every database can keep."""
-    line = (str(error).strip() or type(error).__name__).splitlines()[0][:500]
+    """One line for the record, of what every database can keep and everybody may read."""
+    line = (public_words(error).strip() or type(error).__name__).splitlines()[0][:500]
     return "".join(char for char in line if char.isprintable())

@@ -3,7 +3,8 @@
 - `inflight:{id}`, for an hour: who is at work, since when, and how it went. Owned by the consumer,
   written before any change of state, gone when the submission is done. It informs; what is true is
   in the submission's own row.
-- `recovery:budget:{id}`, for 24 hours from the last time: how often recovery has started it again.
+- `recovery:budget:{id}`, for 24 hours from the last time: how often recovery has started it again,
+  `count` times after failures and `waits` times because something was away.
   A marker of the older kind (`recovery:retried:{id}`) counts as one.
 - `tm:{hour}:{class}`, for 48 hours: how often, and for how long, processing failed.
 
@@ -11,7 +12,7 @@ Times in them are written as people read them.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -43,9 +44,25 @@ def incidents_key(hour: int, classification: FailureClass) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RunFailure:
+    """`away`: the surroundings were to blame, so it costs the image nothing."""
+
     classification: FailureClass
     message: str
     at: int
+    away: bool = False
+
+    def to_json(self) -> dict[str, Any]:
+        value = {
+            "classification": self.classification,
+            "message": self.message,
+            "at": iso(self.at),
+        }
+        return value | ({"away": True} if self.away else {})
+
+    @classmethod
+    def load(cls, value: dict[str, Any]) -> "RunFailure":
+        kind, at = FailureClass(value["classification"]), to_ms(value["at"])
+        return cls(kind, value["message"], at, value.get("away", False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +82,10 @@ class Inflight:
     def entering(self, stage: SubmissionState, now: int) -> "Inflight":
         return replace(self, stage=stage, stage_started_at=now)
 
-    def failed(self, classification: FailureClass, message: str, now: int) -> "Inflight":
-        return replace(self, error=RunFailure(classification, message, now))
+    def failed(
+        self, classification: FailureClass, message: str, now: int, *, away: bool = False
+    ) -> "Inflight":
+        return replace(self, error=RunFailure(classification, message, now, away))
 
     def to_json(self) -> dict[str, Any]:
         value: dict[str, Any] = {
@@ -77,7 +96,7 @@ class Inflight:
             "startedAt": iso(self.started_at),
         }
         if self.error:
-            value["error"] = {**asdict(self.error), "at": iso(self.error.at)}
+            value["error"] = self.error.to_json()
         return value
 
     @classmethod
@@ -89,10 +108,7 @@ class Inflight:
             stage=SubmissionState(value["stage"]),
             stage_started_at=to_ms(value["stageStartedAt"]),
             started_at=to_ms(value["startedAt"]),
-            error=error
-            and RunFailure(
-                FailureClass(error["classification"]), error["message"], to_ms(error["at"])
-            ),
+            error=error and RunFailure.load(error),
         )
 
 
@@ -101,28 +117,46 @@ class Budget:
     count: int = 0
     last_retry_at: int | None = None
     next_retry_after: int | None = None
+    waits: int = 0
+
+    @property
+    def starts(self) -> int:
+        """How often it was started again, for whatever reason."""
+        return self.count + self.waits
 
     def spend(self, now: int, backoff_ms: Sequence[int]) -> "Budget":
-        """The last wait serves for every retry beyond the list."""
-        wait = backoff_ms[min(self.count, len(backoff_ms) - 1)]
-        return Budget(self.count + 1, now, now + wait)
+        return Budget(self.count + 1, now, now + _pause(self.count, backoff_ms), self.waits)
+
+    def wait(self, now: int, backoff_ms: Sequence[int]) -> "Budget":
+        """The same pauses, for nothing."""
+        return Budget(self.count, now, now + _pause(self.waits, backoff_ms), self.waits + 1)
 
     def to_json(self) -> dict[str, Any]:
         return {
             "count": self.count,
+            "waits": self.waits,
             "lastRetryAt": None if self.last_retry_at is None else iso(self.last_retry_at),
             "nextRetryAfter": None if self.next_retry_after is None else iso(self.next_retry_after),
         }
 
     @classmethod
     def load(cls, value: dict[str, Any] | None, older: object | None = None) -> "Budget":
-        """The budget comes first; the older marker speaks only where there is none."""
+        """The budget comes first; the older marker speaks only where there is none. An earlier
+        version counted no waits."""
         if value is None:
             return cls(1) if older is not None else cls()
         last, following = value.get("lastRetryAt"), value.get("nextRetryAfter")
         return cls(
-            value["count"], to_ms(last) if last else None, to_ms(following) if following else None
+            value["count"],
+            to_ms(last) if last else None,
+            to_ms(following) if following else None,
+            value.get("waits", 0),
         )
+
+
+def _pause(before: int, backoff_ms: Sequence[int]) -> int:
+    """The last one serves for everything beyond the list."""
+    return backoff_ms[min(before, len(backoff_ms) - 1)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,8 @@ Guarantees
   by compare-and-set in the unit of work that enqueues.
 - Killed anywhere, every candidate is either dealt with or as it was.
 - Waiting is not being stuck: what has a job in the queue is left alone, however long it waits.
+- Away is not failure: what waits for something that is away is started again with the same pauses
+  for a day, and only then spends of its budget.
 - Buckets of incidents are read by key: nothing is ever computed by looking through submissions.
 """
 
@@ -25,7 +27,14 @@ from safelight.submissions import repo
 from safelight.submissions.jobs import PROCESS, SubmissionPayload
 from safelight.submissions.lifecycle import Rejection, RejectionCode, SubmissionState
 from safelight.submissions.moves import SubmissionMove, move
-from safelight.submissions.recovery.decide import GiveUp, Leave, StartAgain, Tempo, decide
+from safelight.submissions.recovery.decide import (
+    GiveUp,
+    Leave,
+    StartAgain,
+    Tempo,
+    awaited,
+    decide,
+)
 from safelight.submissions.recovery.failures import FailureClass
 from safelight.submissions.recovery.records import (
     HOUR_MS,
@@ -105,9 +114,9 @@ async def _start_again(unit: Unit, view: SubmissionView, decision: StartAgain) -
     if not await unit.enqueue(PROCESS, SubmissionPayload(submission.id), key=submission.id):
         raise Overtaken
     structlog.get_logger().info(
-        "submission.retried", submissionId=submission.id, count=budget.count
+        "submission.retried", submissionId=submission.id, count=budget.count, waits=budget.waits
     )
-    data = {"id": submission.id, "attempt": budget.count, "actor": SYSTEM}
+    data = {"id": submission.id, "attempt": budget.starts, "actor": SYSTEM}
     unit.tell(Line(submission.subject, "submission_retried", data | budget.to_json()))
 
 
@@ -153,6 +162,7 @@ class StuckSubmission:
     stage: SubmissionState
     stuck_for_ms: int
     classification: FailureClass | None
+    away: bool
     attempt: int
     next_retry_after: int | None
 
@@ -164,6 +174,7 @@ class StuckSubmission:
             "stage": self.stage,
             "stuckForMs": self.stuck_for_ms,
             "classification": self.classification,
+            "away": self.away,
             "attempt": self.attempt,
             "nextRetryAfter": None if due is None else iso(due),
         }
@@ -177,13 +188,14 @@ async def stuck(db: Database, now: int, tempo: Tempo) -> list[StuckSubmission]:
 
 def _stuck(view: SubmissionView, now: int) -> StuckSubmission:
     submission, progress = view.submission, view.progress
-    record = progress.inflight
+    record, away = progress.inflight, awaited(progress, now)
     return StuckSubmission(
         id=submission.id,
         state=submission.state,
         stage=record.stage if record else submission.state,
         stuck_for_ms=now - submission.updated_at,
         classification=record.error.classification if record and record.error else None,
+        away=away is not None,
         attempt=record.attempt if record else submission.run,
         next_retry_after=progress.budget.next_retry_after,
     )

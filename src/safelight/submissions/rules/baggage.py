@@ -5,92 +5,42 @@ What cameras put behind the image (a short video, a second picture, padding), an
 about its owner, is only mentioned: it is not part of what is published.
 """
 
-import re
-from typing import Final
+from typing import Final, assert_never
 
+from safelight.sandbox.protocol import Tail, TailKind
 from safelight.submissions.findings import FileCase, Finding, Rule, Severity
 from safelight.submissions.lifecycle import RejectionCode
 
 _TRAILING_DATA_NAME: Final = "trailing_data"
 
-_ANYWHERE: Final = (
-    ("a PDF document", re.compile(rb"%PDF-\d")),
-    ("a RAR archive", re.compile(rb"Rar!\x1a\x07")),
-    ("a 7z archive", re.compile(rb"7z\xbc\xaf\x27\x1c")),
-    (
-        "a web page or script",
-        re.compile(rb"<(!doctype\s+html|html|script|body|iframe|svg|\?php)[\s>:/]", re.IGNORECASE),
-    ),
-    (
-        "a program",
-        re.compile(rb"\x7fELF[\x01\x02][\x01\x02]\x01|This program cannot be run in DOS"),
-    ),
-)
-_AT_START: Final = (
-    ("a program", re.compile(rb"MZ|#!\s*/|\xca\xfe\xba\xbe|[\xce\xcf]\xfa\xed\xfe")),
-    ("a compressed archive", re.compile(rb"\x1f\x8b\x08|BZh[1-9]|\xfd7zXZ\0")),
-)
-_ZIP_ENTRY, _ZIP_END = b"PK\x03\x04", b"PK\x05\x06"
-_ZIP_END_WITHIN: Final = 66_000  # itself, and a comment of 64 KiB
-_PADDING: Final = frozenset(b"\0\xff \t\r\n")
-_MAGIC_SAMPLE: Final = 64
-
 
 async def _trailing_data(case: FileCase) -> list[Finding]:
     """Nothing hides behind the image's end."""
-    end = case.inspection.end
-    if end is None or end >= len(case.data):
+    seen = case.inspection
+    if seen.tail is None or seen.end is None:
         return []
-    severity, message, what = judge(case.data[end:])
-    evidence = {"bytes": len(case.data) - end, "at": end, "what": what}
+    count = seen.size - seen.end
+    severity, message = judge(seen.tail, count)
+    evidence = {"bytes": count, "at": seen.end, "what": seen.tail.what}
     return [Finding(_TRAILING_DATA_NAME, severity, message, evidence)]
 
 
-def judge(tail: bytes) -> tuple[Severity, str, str]:
-    """Severity, words for the submitter, and what it is in one word or a few."""
-    if what := hidden(tail):
-        message = (
-            f"The file contains {what} behind the image. Save the picture on its own with an image "
-            "editor and submit that."
-        )
-        return Severity.BLOCK, message, what
-    if what := harmless(tail):
-        message = f"The file contains {what} behind the image, which is not published."
-        return Severity.INFO, message, what
-    message = (
-        f"The file contains {len(tail)} bytes of unknown data behind the image; a person will look "
-        "at it."
-    )
-    return Severity.REVIEW, message, "unknown data"
-
-
-def hidden(tail: bytes) -> str | None:
-    """Searched for everywhere: readers of these find them behind anything."""
-    if _is_zip(tail):
-        return "a ZIP archive"
-    for what, pattern in _ANYWHERE:
-        if pattern.search(tail):
-            return what
-    start = tail.lstrip(bytes(_PADDING))[:_MAGIC_SAMPLE]
-    return next((what for what, pattern in _AT_START if pattern.match(start)), None)
-
-
-def _is_zip(tail: bytes) -> bool:
-    """It needs its list of entries near the end; a video can hold four unlucky bytes by chance."""
-    whole = _ZIP_ENTRY in tail and _ZIP_END in tail[-_ZIP_END_WITHIN:]
-    return whole or tail.startswith(_ZIP_ENTRY)
-
-
-def harmless(tail: bytes) -> str | None:
-    if _PADDING.issuperset(tail):
-        return "padding"
-    if tail[4:8] == b"ftyp" or b"MotionPhoto_Data" in tail:
-        return "the short video of a motion photo"
-    if tail.startswith(b"\xff\xd8\xff"):
-        return "a second picture"
-    if tail.endswith(b"SEFT"):
-        return "a camera's notes"
-    return None
+def judge(tail: Tail, count: int) -> tuple[Severity, str]:
+    match tail.kind:
+        case TailKind.HIDDEN:
+            message = (
+                f"The file contains {tail.what} behind the image. Save the picture on its own with "
+                "an image editor and submit that."
+            )
+            return Severity.BLOCK, message
+        case TailKind.HARMLESS:
+            message = f"The file contains {tail.what} behind the image, which is not published."
+            return Severity.INFO, message
+        case TailKind.UNKNOWN:
+            message = f"The file contains {count} bytes of unknown data behind the image; a person "
+            return Severity.REVIEW, message + "will look at it."
+        case _:
+            assert_never(tail.kind)
 
 
 TRAILING_DATA: Final = Rule(_TRAILING_DATA_NAME, RejectionCode.MALFORMED, _trailing_data)

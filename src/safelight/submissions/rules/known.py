@@ -2,16 +2,16 @@
 
 from typing import Final
 
-from safelight.submissions.findings import FileCase, Finding, Rule, Severity
+from safelight.submissions.findings import Finding, KnownCase, Rule, Severity
 from safelight.submissions.lifecycle import RejectionCode
 from safelight.submissions.policies.policy import SAME
 
 _BLOCKLIST_NAME: Final = "blocklist"
 
 
-async def _blocklist(case: FileCase) -> list[Finding]:
+async def _blocklist(case: KnownCase) -> list[Finding]:
     """The organization has not ruled this picture out."""
-    match = await case.known.blocked(case.submission, case.fingerprint)
+    match = await case.known.blocked(case.submission, case.looks)
     if match is None:
         return []
     how = "is" if match.exact else "looks like"
@@ -26,9 +26,9 @@ BLOCKLIST: Final = Rule(_BLOCKLIST_NAME, RejectionCode.POLICY, _blocklist)
 _DUPLICATE_NAME: Final = "duplicate"
 
 
-async def _duplicate(case: FileCase) -> list[Finding]:
+async def _duplicate(case: KnownCase) -> list[Finding]:
     """It is not published already."""
-    match = await case.known.published(case.submission, case.fingerprint, SAME)
+    match = await case.known.published(case.submission, case.looks, SAME)
     if match is None:
         return []
     what = "This image" if match.exact else "An image that looks the same"

@@ -10,7 +10,7 @@ _SAFETY_NAME: Final = "safety"
 
 async def _safety(case: PictureCase) -> list[Finding]:
     """A local model's word on whether the picture is safe to show to everybody."""
-    score = await case.models.safety(case.rendition)
+    score = max([await case.models.safety(view) for view in case.rendition.views])
     policy = case.policy
     evidence = {"score": round(score, 3)}
     if score >= policy.safety_block:
@@ -37,9 +37,11 @@ async def _labels(case: PictureCase) -> list[Finding]:
     only where it can make a difference."""
     if not case.policy.blocked_labels:
         return []
-    label = await case.models.label(case.submission, case.rendition)
-    if label.text not in case.policy.blocked_labels:
+    shown = [await case.models.label(case.submission, view) for view in case.rendition.views]
+    blocked = [label for label in shown if label.text in case.policy.blocked_labels]
+    if not blocked:
         return []
+    label = max(blocked, key=lambda label: label.score)
     evidence = {"label": label.text, "score": round(label.score, 3), "model": label.model}
     if label.score >= SURE:
         message = f"Your organization does not publish pictures of this kind ({label.text})."
@@ -53,7 +55,7 @@ LABELS: Final = Rule(_LABELS_NAME, RejectionCode.POLICY, _labels)
 
 
 _VISION_NAME: Final = "vision"
-_WORDS: Final = {
+_WORDS: Final = {  # the gravest first
     "block": "A second automatic check found this picture unfit for publication.",
     "review": "A second automatic check is not sure about this picture; a person will look at it.",
 }
@@ -61,9 +63,11 @@ _WORDS: Final = {
 
 async def _vision(case: PictureCase) -> list[Finding]:
     """A remote model's word, where SAFELIGHT_VISION_URL names one."""
-    opinion = await case.models.opinion(case.submission, case.rendition)
-    if opinion is None or opinion.verdict not in _WORDS:
+    opinions = [await case.models.opinion(case.submission, view) for view in case.rendition.views]
+    doubts = [opinion for opinion in opinions if opinion and opinion.verdict in _WORDS]
+    if not doubts:
         return []
+    opinion = min(doubts, key=lambda doubt: list(_WORDS).index(doubt.verdict))
     message = opinion.message or _WORDS[opinion.verdict]
     evidence = {} if opinion.score is None else {"score": opinion.score}
     return [Finding(_VISION_NAME, Severity(opinion.verdict), message, evidence)]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from safelight.submissions.findings import FileCase, PictureCase, Rule
+from safelight.submissions.findings import FileCase, KnownCase, PictureCase, Rule
 from safelight.submissions.lifecycle import RejectionCode
 from safelight.submissions.rules import baggage, known, opinions, well_formed
 
@@ -12,9 +12,11 @@ TIER1: Final[tuple[Rule[FileCase], ...]] = (
     well_formed.LIMITS,
     well_formed.STRUCTURE,
     baggage.TRAILING_DATA,
+    baggage.PRIVACY,
+)
+KNOWN: Final[tuple[Rule[KnownCase], ...]] = (
     known.BLOCKLIST,
     known.DUPLICATE,
-    baggage.PRIVACY,
 )
 TIER2: Final[tuple[Rule[PictureCase], ...]] = (
     opinions.SAFETY,
@@ -23,5 +25,6 @@ TIER2: Final[tuple[Rule[PictureCase], ...]] = (
 )
 CODES: Final[dict[str, RejectionCode]] = {
     **{rule.name: rule.code for rule in TIER1},
+    **{rule.name: rule.code for rule in KNOWN},
     **{rule.name: rule.code for rule in TIER2},
 }

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from safelight.headers.refusals import ACCEPTED, DAMAGED
 from safelight.sandbox.protocol import Fault, FaultKind
 from safelight.submissions.findings import FileCase, Finding, Rule, Severity
 from safelight.submissions.lifecycle import RejectionCode
@@ -13,6 +14,7 @@ NAMES: Final = {
     "image/webp": "WebP",
     "image/gif": "GIF",
     "image/avif": "AVIF",
+    "image/heic": "HEIC",
 }
 EXTENSIONS: Final = {
     "jpg": "image/jpeg",
@@ -22,7 +24,10 @@ EXTENSIONS: Final = {
     "webp": "image/webp",
     "gif": "image/gif",
     "avif": "image/avif",
+    "heic": "image/heic",
+    "heif": "image/heic",
 }
+_SAME: Final = {"image/heif": "image/heic"}  # names of one thing
 _SAYS_NOTHING: Final = frozenset({"application/octet-stream", "binary/octet-stream", ""})
 
 
@@ -31,7 +36,7 @@ async def _real_type(case: FileCase) -> list[Finding]:
     real = case.inspection.content_type
     fault = case.inspection.fault
     if fault and fault.kind is FaultKind.NOT_AN_IMAGE:
-        message = "This file is not a JPEG, PNG, WebP, GIF or AVIF image. Submit one of those."
+        message = f"This file is not a {ACCEPTED} image. Submit one of those."
         return [Finding(_REAL_TYPE_NAME, Severity.BLOCK, message)]
     if real is None:
         return []
@@ -40,7 +45,7 @@ async def _real_type(case: FileCase) -> list[Finding]:
 
 def _disguised(case: FileCase, real: str) -> list[Finding]:
     said = case.submission.content_type.partition(";")[0].strip().lower()
-    if said in _SAYS_NOTHING or said == real:
+    if said in _SAYS_NOTHING or _SAME.get(said, said) == real:
         return []
     message = (
         f"The file is stored as {NAMES.get(said, said)} but really is a {NAMES[real]} image. "
@@ -66,8 +71,9 @@ REAL_TYPE: Final = Rule(_REAL_TYPE_NAME, RejectionCode.MALFORMED, _real_type)
 
 _STRUCTURE_NAME: Final = "structure"
 _WORDS: Final = {
-    FaultKind.BROKEN: "The file is damaged or cut short: it cannot be decoded to its end. "
-    "Save it again from the original and submit that.",
+    FaultKind.BROKEN: DAMAGED,
+    FaultKind.UNSUPPORTED: "The file is of a form that is not supported. "
+    "Export it as JPEG and submit that.",
     FaultKind.MEMORY: "Decoding this image takes more memory than is allowed. "
     "Submit a smaller version.",
     FaultKind.CPU: "Decoding this image takes too long. Submit a smaller or simpler version.",
