@@ -27,7 +27,10 @@ _FAST = {"fsync": "off", "full_page_writes": "off", "synchronous_commit": "off"}
 
 
 # A run must not end with one of these alone on one core.
-_LONGEST = {"test_convergence.py", "test_storm.py", "test_workers.py", "test_crash_points.py"}
+_LONGEST = {
+    "test_convergence.py", "test_crash_points.py", "test_fuzz.py", "test_fuzz_pages.py",
+    "test_killed.py", "test_storm.py", "test_workers.py",
+}  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -67,8 +67,13 @@ class Server:
         return sorted(name for name in found if name not in BOOKKEEPING)
 
 
-def launch(data_dir: Path, *options: str, environment: dict[str, str] | None = None) -> Server:
-    """Starts it and returns at once; `await_ready` waits."""
+def launch(
+    data_dir: Path,
+    *options: str,
+    environment: dict[str, str] | None = None,
+    files: int | None = None,
+) -> Server:
+    """Starts it and returns at once; `await_ready` waits. `files`: how many it may have open."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
     settings = {
         "SAFELIGHT_BOOTSTRAP_TOKEN": TOKEN,
@@ -78,6 +83,7 @@ def launch(data_dir: Path, *options: str, environment: dict[str, str] | None = N
     }
     process = subprocess.Popen(
         [
+            *(("sh", "-c", f'ulimit -n {files}; exec "$@"', "sh") if files else ()),
             sys.executable,
             "-m",
             "safelight",
@@ -119,10 +125,10 @@ def await_ready(server: Server, seconds: float = 40) -> Server:
 
 @contextmanager
 def running(data_dir: Path, *options: str, **environment: str) -> Iterator[Server]:
-    server = await_ready(launch(data_dir, *options, environment=environment))
+    server = launch(data_dir, *options, environment=environment)
     try:
-        yield server
-    finally:
+        yield await_ready(server)
+    finally:  # also of one that was not ready in time
         if server.process.poll() is None:
             server.stop()
 

@@ -10,6 +10,7 @@ from safelight.approvals.routes import router as approvals
 from safelight.generations.artifacts.routes import router as artifacts
 from safelight.generations.routes import router as generations
 from safelight.http import errors
+from safelight.http.described import REFUSALS
 from safelight.http.frame import Frame, Registry
 from safelight.infra.injected import Ids
 from safelight.infra.metrics import Metrics
@@ -18,6 +19,7 @@ from safelight.ingest.routes import router as ingest
 from safelight.library.routes import router as library
 from safelight.live.routes import router as live
 from safelight.objects.notifications.routes import router as events
+from safelight.quotas.routes import router as quotas
 from safelight.settings import Settings
 from safelight.submissions.policies.routes import router as policies
 from safelight.submissions.routes import router as submissions
@@ -35,12 +37,14 @@ ROUTERS = (
     policies,
     live,
     accounts,
+    quotas,
     admin,
     web,
 )
 BODY_LIMITS: dict[str, int | None] = {
     "/api/upload": None,
     "/app/{org}/upload": None,
+    "/api/organizations/{org}/blocklist/pictures": None,
     "/api/events/objects": 8 * 1024 * 1024,
     "/webhooks/{provider}": 16 * 1024 * 1024,  # some results come inside the message
 }
@@ -54,6 +58,7 @@ def create_api(settings: Settings) -> FastAPI:
         redoc_url=None,
         openapi_url=None,  # served signed-in, see admin/routes.py
         redirect_slashes=False,
+        responses=REFUSALS,
     )
     errors.install(
         api,
@@ -66,7 +71,18 @@ def create_api(settings: Settings) -> FastAPI:
     return api
 
 
-def create_app(registry: Registry) -> ASGIApp:
+def create_app(registry: Registry, *, eager: bool = False) -> ASGIApp:
+    """`eager`: with its routes made ready, which otherwise the first requests would wait for."""
     api = create_api(registry.get(Settings))
     api.state.registry = registry
-    return Frame(api, ids=registry.get(Ids), metrics=registry.get(Metrics), body_limits=BODY_LIMITS)
+    if eager:
+        nowhere = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
+        for route in api.routes:
+            route.matches(nowhere)
+    return Frame(
+        api,
+        registry.get(Settings),
+        ids=registry.get(Ids),
+        metrics=registry.get(Metrics),
+        body_limits=BODY_LIMITS,
+    )

@@ -21,6 +21,7 @@ from safelight.classification.classifiers import build as build_classifier
 from safelight.classification.services import open_classification
 from safelight.generations import jobs as generations_jobs
 from safelight.generations import lifecycle as generations_lifecycle
+from safelight.generations.orders import WebhookAddresses
 from safelight.generations.services import open_generations
 from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
@@ -44,10 +45,14 @@ from safelight.library import entry as library_entry
 from safelight.library import jobs as library_jobs
 from safelight.library.project import Deliver
 from safelight.library.services import open_library
-from safelight.live.routes import Hub, Messages
+from safelight.live.messages import Messages
+from safelight.live.routes import Hub, Seats
 from safelight.objects import jobs as objects_jobs
 from safelight.objects.services import OpenedStore, open_objects, open_store
 from safelight.objects.store import ObjectStore
+from safelight.quotas import jobs as quotas_jobs
+from safelight.quotas.limits import declare
+from safelight.quotas.services import open_quotas
 from safelight.reactions import reactions
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import Settings
@@ -65,6 +70,7 @@ _JOBS = (
     generations_jobs,
     approvals_jobs,
     submissions_jobs,
+    quotas_jobs,
     admin_jobs,
 )
 KINDS: tuple[JobKind[Any], ...] = tuple(kind for jobs in _JOBS for kind in jobs.KINDS)
@@ -89,10 +95,11 @@ async def open_services(
     *,
     worker: bool = False,
     address: Callable[[], str] | None = None,
+    here: Callable[[], str] | None = None,
     between: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Registry]:
-    """`address` is where this server can be called; webhooks of its own go there. `between` is
-    called between the steps, and ends them by raising."""
+    """`address` is where others can call this server, `here` where it listens, if it does: its own
+    webhooks go there. `between` is called between the steps, and ends them by raising."""
     async with AsyncExitStack() as stack:
         db = await _open_database(stack, settings, database_url)
         directory = await open_directory(db, settings.ingest_path, RandomIds())
@@ -100,17 +107,24 @@ async def open_services(
         between()
         base = await _open_base(stack, settings, db, directory.node)
         await measure_skew(base.db, base.clock, base.metrics)
+        await declare(base.db, settings)
         between()
         secret = await secret_key(base.db, settings, base.ids)
         opened = await open_store(base, UploadOriginals(db))
-        features, store = _open_features(
-            stack, base, opened, directory, secret, address or _configured(settings)
+        webhooks = WebhookAddresses(secret, address or _configured(settings), here)
+        sandbox = Sandbox(limits(settings))
+        stack.push_async_callback(sandbox.close)
+        features, store = await _open_features(
+            stack, base, opened, directory, secret, webhooks, sandbox
         )
         registry = _registry(stack, base, features, store, secret)
         if removed := await registry.get(IngestSweep).at_start():
             structlog.get_logger().info("swept leftovers of an earlier run", files=removed)
         between()
-        registry.add(Engine(await _start_worker(stack, base, features) if worker else None))
+        lacking = sandbox.protections.missing
+        structlog.get_logger().info("images are opened in children", lacking=lacking)
+        running = await _start_worker(stack, base, features) if worker else None
+        registry.add(Engine(running, sandbox))
         yield registry
 
 
@@ -132,19 +146,19 @@ async def _open_base(stack: AsyncExitStack, settings: Settings, db: Database, no
     return Base(settings, clock, ids, Metrics(), db, bus, queue, queue.units)
 
 
-def _open_features(
+async def _open_features(
     stack: AsyncExitStack,
     base: Base,
     opened: OpenedStore,
     directory: IngestDirectory,
     secret: str,
-    address: Callable[[], str],
+    webhooks: WebhookAddresses,
+    sandbox: Sandbox,
 ) -> tuple[Sequence[Feature], ObjectStore]:
     store = opened.store
-    classifier = build_classifier(base.settings, base.clock)
+    classifier = build_classifier(base.settings, base.clock, sandbox)
     stack.push_async_callback(classifier.close)
-    sandbox = Sandbox(limits(base.settings))
-    stack.push_async_callback(sandbox.close)
+    await classifier.open()  # one that cannot work stops the start
     library = open_library(base, store, classification_jobs.RUN, telling=opened.telling)
     submissions = open_submissions(base, store, sandbox, classifier)
     deliver = Deliver(base.db, reactions(library.projection, submissions.deleted_sources))
@@ -152,10 +166,11 @@ def _open_features(
     features = (
         open_objects(base, opened, deliver.handle),
         open_accounts(base, secret),
+        open_quotas(base),
         open_ingest(base, directory, store, deliver.remember),
         library,
-        open_classification(base, store, classifier, sandbox),
-        open_generations(base, store, secret, address, when_artifact_deleted=deleted),
+        open_classification(base, store, classifier),
+        open_generations(base, store, sandbox, webhooks, when_artifact_deleted=deleted),
         submissions,
         open_admin(base),
     )
@@ -180,7 +195,9 @@ def _registry(
     store: ObjectStore,
     secret: str,
 ) -> Registry:
-    hub = Hub(base.db, base.bus, MESSAGES)
+    limits = base.settings
+    seats = Seats(limits.max_sockets_per_caller, limits.max_sockets_per_organization)
+    hub = Hub(base.db, base.bus, MESSAGES, seats)
     stack.callback(hub.close)
     registry = Registry(
         base.settings, base.db, base.metrics, base.bus, base.units, base.queue, hub, MESSAGES,

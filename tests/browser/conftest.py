@@ -65,6 +65,7 @@ def signed_in(browser: Browser, server: Server) -> StorageState:
     context = browser.new_context()
     page = context.new_page()
     page.goto(sign_in_link(server))
+    page.get_by_role("button", name="Sign in as operator").click()
     assert page.url == f"{server.url}/"
     state = context.storage_state()
     context.close()

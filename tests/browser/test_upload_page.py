@@ -62,7 +62,7 @@ def test_from_home_to_three_labelled_photographs(visit: Visit) -> None:
     expect(page.locator(".drop__count")).to_have_text("3 received")
     expect(page.locator("upload-row")).to_have_count(0)
     expect(page.locator("[data-news]")).not_to_be_empty()
-    order = ["received", "stored", "labelled"]
+    order = ["received", "stored", "classifying", "labelled"]
     for seen in page.evaluate("() => window.states").values():  # gone, had the page been reloaded
         assert seen[-1] == "labelled"
         assert [order.index(state) for state in seen] == sorted(

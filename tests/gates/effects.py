@@ -44,6 +44,7 @@ MARKS = {
     "postgres.set_password": "nobody knows the new password yet",
     "queue.run": "a worker dies with a job in its hands",
     "sandbox.run": "a child is about to be given untrusted bytes",
+    "sandbox.start": "a child is about to run that nobody knows of",
     "ingest.open": "a file is about to be made; nothing is there yet",
     "ingest.recorded": "the upload is recorded and nobody was told",
     "submissions.tier1": "a run dies between two states",
@@ -54,6 +55,9 @@ UNGUARDED = {
     "infra/data_directory.py:DirectoryLock.acquire os.ftruncate": "the lock is the kernel's",
     "infra/data_directory.py:DirectoryLock.acquire os.pwrite": "words for people",
     "infra/data_directory.py:_recorded_socket_directory write_private": "an empty directory is left",
+    "infra/priority.py:step_back Path('/proc/self/autogroup').write_text": (
+        "a process's own place in line, gone with it"
+    ),
     "infra/data_directory.py:open_to safelight.infra.files.sync_directory": (
         "whoever starts next makes the directory again"
     ),
@@ -84,8 +88,14 @@ UNGUARDED = {
     "infra/postgres/server.py:EmbeddedPostgres.start self._directory.url.unlink": (
         "no address is published while nothing runs"
     ),
+    "infra/postgres/server.py:EmbeddedPostgres.start self._directory.server.unlink": (
+        "whoever starts next removes it, and who would read it starts first"
+    ),
     "infra/postgres/server.py:EmbeddedPostgres.stop self._directory.url.unlink": (
         "an address without a server is known for what it is"
+    ),
+    "infra/postgres/server.py:EmbeddedPostgres.stop self._directory.server.unlink": (
+        "whoever starts next removes it, and who would read it starts first"
     ),
     "library/deletion.py:UploadDeletion.request self._store.delete_with": (
         "the store's steps have theirs, and so has library.delete, which it ends with"

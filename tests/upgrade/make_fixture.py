@@ -1,10 +1,12 @@
 """Writes fixtures/{version}.tar.gz: a small database and its files as this version leaves them.
 
-Run it once per release, before the version number changes: `python tests/upgrade/make_fixture.py`.
-Later versions must be able to start on every one of them.
+Run it once per release, before the version number changes: `python tests/upgrade/make_fixture.py`;
+with a directory behind it, it writes there. Later versions must be able to start on every one of
+them, so what a version adds is added to what is made here.
 """
 
 import hashlib
+import io
 import json
 import subprocess
 import sys
@@ -12,11 +14,13 @@ import tarfile
 import tempfile
 from functools import partial
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import parse_qs, quote, urlsplit
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import httpx
+from PIL import Image
 
 from harness import Server, eventually, picture, running
 from safelight import __version__
@@ -24,7 +28,10 @@ from safelight.infra.postgres.binaries import find_binaries
 from safelight.infra.postgres.server import attached
 
 FIXTURES = Path(__file__).parent / "fixtures"
-LIBRARY = "/api/organizations/default/uploads"
+OVER = "/api/organizations/default"
+LIBRARY = f"{OVER}/uploads"
+ADMIN = "/api/v1/admin/organizations/default"
+OWN_QUOTA = 5000
 
 
 def fill(server: Server) -> dict[str, str]:
@@ -61,33 +68,81 @@ def publish(server: Server, name: str) -> str:
     return submission
 
 
-def is_done(client: httpx.Client, name: str) -> bool:
+def fail(server: Server) -> str:
+    """An image whose header is fine and whose picture is not."""
+    assert server.upload(picture("PNG", (160, 120))[:60], "broken.png").status_code == 201
+    with server.client() as client:
+        eventually(partial(says, client, "broken.png", "failed"))
+    return "broken.png"
+
+
+def settle(server: Server) -> dict[str, Any]:
+    """What people have decided: who is in, who is asked, what is not published, how much there may
+    be; and a question that nobody has answered."""
+    with server.client() as client:
+        links = {
+            name: client.put(f"{OVER}/members/{name}", json={"role": "approver"}).json()[
+                "signInLink"
+            ]
+            for name in ("bob", "ada")
+        }
+        [code] = parse_qs(urlsplit(links["bob"]).query)["code"]
+        assert client.post("/login", json={"code": code}).is_success
+        quota = client.put(f"{ADMIN}/quotas", json={"uploadsPerMinute": OWN_QUOTA})
+        policy = client.put(f"{OVER}/submission-policy", json={"blockedLabels": ["daisy"]})
+        assert quota.is_success, quota.text
+        assert policy.is_success, policy.text
+        question = client.post(f"{OVER}/approvals", json={"title": "May we?"}).json()["id"]
+        blocked = client.post(f"{OVER}/blocklist/pictures", files={"file": ("a.png", gradient())})
+        token = client.post(f"{OVER}/tokens", json={"role": "viewer"}).json()["token"]
+    return {
+        "member": "bob", "invited": "ada", "uploadsPerMinute": OWN_QUOTA, "question": question,
+        "blocked": blocked.json()["id"], "blockedLabels": ["daisy"], "token": token,
+    }  # fmt: skip
+
+
+def gradient() -> bytes:
+    """Like no picture of one colour, or it would take back what is published."""
+    buffer = io.BytesIO()
+    Image.linear_gradient("L").save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def says(client: httpx.Client, name: str, status: str) -> bool:
     answer = client.get(f"{LIBRARY}/{quote(name)}")
-    return answer.status_code == 200 and answer.json()["classificationStatus"] == "done"
+    return answer.status_code == 200 and answer.json()["classificationStatus"] == status
 
 
-def main() -> None:
+def is_done(client: httpx.Client, name: str) -> bool:
+    return says(client, name, "done")
+
+
+def main(folder: Path = FIXTURES) -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as scratch:
         Path(scratch).chmod(0o711)
         data_dir = Path(scratch) / "data"
         with running(data_dir) as server:
             expected = fill(server)
             artifacts, published = generate(server), publish(server, "sunset.jpg")
+            failed, settled = fail(server), settle(server)
         # One more that never left the ingest directory: killed before any worker saw it.
         with running(data_dir, "--no-worker") as server:
             content = picture("GIF", (40, 30))
             assert server.upload(content, "waiting.gif").status_code == 201
             expected["waiting.gif"] = hashlib.sha256(content).hexdigest()
             server.kill()
-        everything = {"uploads": expected, "artifacts": artifacts, "published": published}
+        everything = {
+            "uploads": expected, "artifacts": artifacts, "published": published, "failed": failed,
+            "settled": settled,
+        }  # fmt: skip
         (data_dir / "expected.json").write_text(json.dumps(everything, ensure_ascii=False))
         with attached(data_dir) as url:
             dump = [str(find_binaries().folder / "pg_dump"), "--inserts", "--no-owner", url]
             (data_dir / "dump.sql").write_bytes(subprocess.run(dump, check=True, stdout=-1).stdout)
-        with tarfile.open(FIXTURES / f"{__version__}.tar.gz", "w:gz") as archive:
+        with tarfile.open(folder / f"{__version__}.tar.gz", "w:gz") as archive:
             for name in ("dump.sql", "expected.json", "ingest", "blobs"):
                 archive.add(data_dir / name, name)
 
 
 if __name__ == "__main__":
-    main()
+    main(*map(Path, sys.argv[1:]))

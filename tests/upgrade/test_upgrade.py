@@ -6,16 +6,19 @@ import json
 import tarfile
 from functools import partial
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import asyncpg
+import httpx
 import pytest
 
 from conftest import _numbers, with_database
 from harness import eventually, running
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.tar.gz"))
-LIBRARY = "/api/organizations/default/uploads"
+OVER = "/api/organizations/default"
+LIBRARY = f"{OVER}/uploads"
 
 
 async def restore(postgres_url: str, dump: str) -> str:
@@ -29,6 +32,42 @@ async def restore(postgres_url: str, dump: str) -> str:
     await connection.execute("\n".join(ln for ln in dump.splitlines() if not ln.startswith("\\")))
     await connection.close()
     return url
+
+
+async def stored(url: str) -> int:
+    """Of everything that counts, as it stands."""
+    connection = await asyncpg.connect(url)
+    found: int = await connection.fetchval(
+        """
+        SELECT sum(size)::bigint FROM (
+            SELECT size FROM objects WHERE present
+                AND coalesce(organization, metadata ->> 'organizationId') = 'default'
+                AND key NOT LIKE 'artifacts/%'
+            UNION ALL SELECT size_bytes FROM artifacts WHERE organization = 'default'
+            UNION ALL SELECT size_bytes FROM images WHERE status IN ('UPLOADED', 'INGESTED')
+        ) AS kept
+        """
+    )
+    await connection.close()
+    return found
+
+
+def check_settled(client: httpx.Client, settled: dict[str, Any]) -> None:
+    def listed(path: str, field: str) -> list[Any]:
+        return [item[field] for item in client.get(f"{OVER}/{path}").json()["items"]]
+
+    assert settled["member"] in listed("members", "username")
+    again = client.put(f"{OVER}/members/{settled['invited']}", json={"role": "viewer"})
+    assert again.json()["signInLink"]  # the earlier invitation has ended long ago
+    assert listed("invitations", "username") == [settled["invited"]]
+    quota = client.get(f"{OVER}/quotas").json()["uploadsPerMinute"]
+    assert (quota["limit"], quota["own"]) == (settled["uploadsPerMinute"], True)
+    policy = client.get(f"{OVER}/submission-policy").json()
+    assert [label.lower() for label in policy["blockedLabels"]] == settled["blockedLabels"]
+    assert listed("blocklist", "id") == [settled["blocked"]]
+    assert settled["question"] in listed("approvals?status=all", "id")
+    headers = {"authorization": f"Bearer {settled['token']}"}
+    assert client.get(LIBRARY, headers=headers).status_code == 200
 
 
 def test_there_is_something_to_upgrade_from() -> None:
@@ -54,10 +93,16 @@ def test_upgrade(fixture: Path, postgres_url: str, tmp_path: Path) -> None:
             content = client.get(f"{LIBRARY}/{quote(name)}/content").content
             assert hashlib.sha256(content).hexdigest() == checksum
         listed = {item["name"] for item in client.get(LIBRARY).json()["items"]}
-        assert listed == set(expected)
+        assert listed == {*expected, *filter(None, [everything.get("failed")])}
         story = client.get(f"{LIBRARY}/gone.webp/history").json()["items"]
         assert story[-1]["type"] == "upload_deleted"
         for artifact, checksum in everything["artifacts"].items():
             content = client.get(f"/artifacts/{artifact}/content").content
             assert hashlib.sha256(content).hexdigest() == checksum
         assert client.get(f"/public/{everything['published']}").status_code == 200
+        if settled := everything.get("settled"):  # by versions that know of it
+            check_settled(client, settled)
+            failed = client.get(f"{LIBRARY}/{everything['failed']}").json()
+            assert failed["classificationStatus"] == "failed"
+        quotas = client.get("/api/organizations/default/quotas").json()
+        assert quotas["storedBytes"]["used"] == asyncio.run(stored(url))

@@ -313,13 +313,13 @@ async def test_no_route_takes_a_cookie_from_another_sites_page(registry: Registr
     await repo.add_user(db, "usr_1", "ada", 0, operator=True)
     await repo.set_password(db, "usr_1", await CHEAP.hash("a password of ada's"))
     await repo.put_member(db, "acme", "usr_1", Role.ADMIN, 0)
-    cookie = await registry.get(SignIn).with_password(
+    opened = await registry.get(SignIn).with_password(
         "ada", "a password of ada's", address=None, cookie=None
     )
     for route in ROUTES:
         if route.method in SAFE_METHODS or not isinstance(route.guard, KNOWN):
             continue  # no cookie opens what has a credential of its own
         for foreign in ({}, {"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
-            headers = {"cookie": f"{COOKIE}={cookie}", "host": "safelight.test", **foreign}
+            headers = {"cookie": f"{COOKIE}={opened.cookie}", "host": "safelight.test", **foreign}
             answer = await ask(app, route, url_of(route, {"org": "acme"}), headers)
             assert answer == (403, "FORBIDDEN"), route

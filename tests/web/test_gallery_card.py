@@ -71,10 +71,11 @@ def test_an_image_on_its_way_has_nothing_to_show_yet() -> None:
     assert (failed.trouble, failed.moves) == ("The file is gone.", False)
 
 
-def test_old_trouble_is_forgotten_once_there_is_a_label() -> None:
-    assert of_entry(ENTRY, "the model was away").trouble is None
-    tried = entry(classification_status=RunStatus.RUNNING)
-    assert of_entry(tried, "the model was away").trouble == "the model was away"
+def test_what_went_wrong_is_told_in_words() -> None:
+    assert of_entry(ENTRY).trouble is None
+    error = {"code": "MODEL_ERROR", "message": "the model was away"}
+    tried = entry(classification_status=RunStatus.PENDING, error=error)
+    assert of_entry(tried).trouble == "the model was away"
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ async def test_the_empty_page_says_what_to_do(app: Application) -> None:
     assert "No images yet" in page
     assert f"-F file=@photo.jpg {app.url}/api/upload" in page
     assert 'enctype="multipart/form-data"' in page
-    assert 'accept="image/jpeg,image/png,image/webp,image/gif,image/avif"' in page
+    assert 'accept="image/jpeg,image/png,image/webp,image/gif,image/avif,image/heic,.heic"' in page
     assert re.search(r'<a href="/app/default/upload" aria-current="page">Upload</a>', page)
 
 
@@ -220,7 +220,7 @@ async def test_failures_are_told_in_words(app: Application) -> None:
         error = {"code": "STORAGE_ERROR", "message": "The file is <gone>."}
         async with app.registry.get(Units).open("default") as unit:
             told = {"to": "FAILED", "error": error}
-            unit.tell(Line(f"image:{image_id}", "image_failed", told))
+            unit.tell(Line(f"image:{image_id}", "upload_failed", told))
         for name, status in (("bad.jpg", "failed"), ("slow.jpg", "running")):
             await insert(app, name, 1, run=1, classification_status=status)
             await app.db.execute(
@@ -231,9 +231,7 @@ async def test_failures_are_told_in_words(app: Application) -> None:
         page = (await client.get(PAGE)).text
     assert card(page, "lost.jpg").startswith("lost.jpg Not stored The file is <gone>.")
     assert card(page, "bad.jpg").startswith("bad.jpg No label The model is away.")
-    assert card(page, "slow.jpg").startswith(
-        "slow.jpg Classifying Trying again. The model is away."
-    )
+    assert card(page, "slow.jpg").startswith("slow.jpg Stored Trying again. The model is away.")
 
 
 async def test_what_was_sent_again_or_deleted_is_not_on_its_way(app: Application) -> None:

@@ -16,19 +16,28 @@ from safelight.accounts.guard import (
     metrics_reader,
     open_to_everyone,
 )
+from safelight.admin.answers import (
+    DeadLetterAnswer,
+    HealthAnswer,
+    QueueMetricsAnswer,
+    QueueStatusAnswer,
+    ReadyAnswer,
+    SettledAnswer,
+)
+from safelight.admin.scrape import Scrape
 from safelight.admin.services import Engine
+from safelight.http.described import Described, PageOf
 from safelight.http.frame import ClockDep, DatabaseDep, QueueDep, provided
 from safelight.http.paging import Cursors, CursorsDep, PageRequest, page
 from safelight.infra.db import AWAY
 from safelight.infra.injected import iso
-from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import DeadLetter
 from safelight.infra.queue.queue import Queue
 from safelight.objects.store import ObjectStore
 from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.recover import stuck, timeouts
 
-router = APIRouter(tags=["operator"])
+router = APIRouter(tags=["operator"], route_class=Described)
 
 KindFilter = Annotated[str | None, Query(max_length=100, description="Only of this job kind.")]
 Everything = Annotated[
@@ -36,12 +45,23 @@ Everything = Annotated[
 ]
 
 
-@router.get("/healthz", dependencies=[open_to_everyone], summary="The process is up")
+@router.get(
+    "/healthz",
+    dependencies=[open_to_everyone],
+    summary="The process is up",
+    response_model=HealthAnswer,
+)
 async def healthz() -> dict[str, str]:
     return {"status": "ok"}
 
 
-@router.get("/readyz", dependencies=[open_to_everyone], summary="It can do its work")
+@router.get(
+    "/readyz",
+    dependencies=[open_to_everyone],
+    summary="It can do its work",
+    response_model=ReadyAnswer,
+    responses={503: {"model": ReadyAnswer}},
+)
 async def readyz(
     db: DatabaseDep,
     store: Annotated[ObjectStore, provided(ObjectStore)],
@@ -54,12 +74,18 @@ async def readyz(
     }
     ready = all(checks.values())
     words = {name: "ok" if fine else "unavailable" for name, fine in checks.items()}
-    return JSONResponse({"ready": ready, **words}, 200 if ready else 503)
+    children = {"lacking": engine.unprotected}
+    return JSONResponse({"ready": ready, **words, "children": children}, 200 if ready else 503)
 
 
-@router.get("/metrics", dependencies=[metrics_reader], summary="Prometheus metrics")
-async def metrics(found: Annotated[Metrics, provided(Metrics)]) -> Response:
-    return Response(found.render(), media_type="text/plain; version=0.0.4; charset=utf-8")
+@router.get(
+    "/metrics",
+    dependencies=[metrics_reader],
+    summary="Prometheus metrics",
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def metrics(scrape: Annotated[Scrape, provided(Scrape)]) -> Response:
+    return Response(await scrape.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/api/openapi.json", summary="This description", include_in_schema=False)
@@ -68,7 +94,11 @@ async def openapi(request: Request, caller: AsAnyone) -> dict[str, Any]:
     return describe(request.app.openapi(), guarded_routes(request.app))
 
 
-@router.get("/api/v1/admin/queue/metrics", summary="What the queues did, hour by hour")
+@router.get(
+    "/api/v1/admin/queue/metrics",
+    summary="What the queues did, hour by hour",
+    response_model=QueueMetricsAnswer,
+)
 async def queue_metrics(caller: AsOperator, queue: QueueDep, clock: ClockDep) -> dict[str, Any]:
     del caller
     hours = [
@@ -86,7 +116,11 @@ async def queue_metrics(caller: AsOperator, queue: QueueDep, clock: ClockDep) ->
     }
 
 
-@router.get("/api/v1/admin/queue/status", summary="What waits, runs and is stuck now")
+@router.get(
+    "/api/v1/admin/queue/status",
+    summary="What waits, runs and is stuck now",
+    response_model=QueueStatusAnswer,
+)
 async def queue_status(
     caller: AsOperator, queue: QueueDep, clock: ClockDep, tempo: Annotated[Tempo, provided(Tempo)]
 ) -> dict[str, Any]:
@@ -106,7 +140,11 @@ async def queue_status(
     return {"queues": queues, "stuck": [row.to_json() for row in found]}
 
 
-@router.get("/api/v1/admin/dead-letters", summary="Everybody's dead letters, latest first")
+@router.get(
+    "/api/v1/admin/dead-letters",
+    summary="Everybody's dead letters, latest first",
+    response_model=PageOf[DeadLetterAnswer],
+)
 async def all_dead_letters(
     caller: AsOperator,
     queue: QueueDep,
@@ -119,21 +157,27 @@ async def all_dead_letters(
     return await _listed(queue, cursors, wanted, organization, kind)
 
 
-@router.post("/api/v1/admin/dead-letters/{job_id}/redrive", status_code=202)
+@router.post(
+    "/api/v1/admin/dead-letters/{job_id}/redrive", status_code=202, response_model=SettledAnswer
+)
 async def redrive_any(job_id: int, caller: AsOperator, queue: QueueDep) -> Response:
     """Runs a dead job again, at once and with a full budget."""
     await queue.dead_letters.redrive(job_id, actor=caller.as_actor())
     return JSONResponse({"id": job_id}, 202)
 
 
-@router.post("/api/v1/admin/dead-letters/{job_id}/discard")
+@router.post("/api/v1/admin/dead-letters/{job_id}/discard", response_model=SettledAnswer)
 async def discard_any(job_id: int, caller: AsOperator, queue: QueueDep) -> dict[str, Any]:
     """Gives a dead job up for good."""
     await queue.dead_letters.discard(job_id, actor=caller.as_actor())
     return {"id": job_id}
 
 
-@router.get("/api/organizations/{org}/dead-letters", summary="This organization's dead letters")
+@router.get(
+    "/api/organizations/{org}/dead-letters",
+    summary="This organization's dead letters",
+    response_model=PageOf[DeadLetterAnswer],
+)
 async def own_dead_letters(
     access: AsAdmin,
     queue: QueueDep,
@@ -144,7 +188,11 @@ async def own_dead_letters(
     return await _listed(queue, cursors, wanted, access.organization, kind)
 
 
-@router.post("/api/organizations/{org}/dead-letters/{job_id}/redrive", status_code=202)
+@router.post(
+    "/api/organizations/{org}/dead-letters/{job_id}/redrive",
+    status_code=202,
+    response_model=SettledAnswer,
+)
 async def redrive_own(job_id: int, access: AsAdmin, queue: QueueDep) -> Response:
     """Runs a dead job again, at once and with a full budget."""
     actor = access.caller.as_actor()
@@ -152,7 +200,7 @@ async def redrive_own(job_id: int, access: AsAdmin, queue: QueueDep) -> Response
     return JSONResponse({"id": job_id}, 202)
 
 
-@router.post("/api/organizations/{org}/dead-letters/{job_id}/discard")
+@router.post("/api/organizations/{org}/dead-letters/{job_id}/discard", response_model=SettledAnswer)
 async def discard_own(job_id: int, access: AsAdmin, queue: QueueDep) -> dict[str, Any]:
     """Gives a dead job up for good."""
     actor = access.caller.as_actor()

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from safelight.admin.jobs import UPKEEP
+from safelight.admin.scrape import Scrape
 from safelight.infra import activity, kv
 from safelight.infra.base import Base, Feature
 from safelight.infra.db import Database
@@ -12,6 +13,7 @@ from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.worker import Worker
 from safelight.infra.steady import SteadyTime, measure_skew
 from safelight.library import repo as library
+from safelight.sandbox.sandbox import Sandbox
 
 _DAY_MS = 86_400_000
 FEED_DAYS = 30
@@ -20,13 +22,19 @@ TOMBSTONE_DAYS = 30  # longer than any sender's queue keeps an event
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """Whether this process can run jobs, for /readyz."""
+    """Whether this process can run jobs, for /readyz; and which protections the children that open
+    untrusted bytes have to do without."""
 
     worker: Worker | None  # none in a process that only answers HTTP
+    sandbox: Sandbox
 
     @property
     def healthy(self) -> bool:
         return self.worker is None or self.worker.healthy
+
+    @property
+    def unprotected(self) -> list[str]:
+        return self.sandbox.protections.missing
 
 
 class Upkeep:
@@ -49,4 +57,8 @@ class Upkeep:
 
 
 def open_admin(base: Base) -> Feature:
-    return Feature(handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock, base.metrics).run),))
+    scrape = Scrape(base.queue, base.metrics, base.clock)
+    return Feature(
+        services=(scrape,),
+        handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock, base.metrics).run),),
+    )

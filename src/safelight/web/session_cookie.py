@@ -1,24 +1,36 @@
-"""The browser's half of a session."""
+"""The browser's half of a session, and what it is known by when it comes back."""
 
 from starlette.responses import Response
 
 from safelight.accounts.guard import COOKIE, SESSION_MS
+from safelight.accounts.sign_in.flow import DEVICE_MS, Opened
 from safelight.settings import Settings
+
+DEVICE_COOKIE = "safelight_device"
+
+
+def welcome(response: Response, settings: Settings, opened: Opened) -> None:
+    set_cookie(response, settings, opened.cookie)
+    _set(response, settings, DEVICE_COOKIE, opened.device, DEVICE_MS)
 
 
 def set_cookie(response: Response, settings: Settings, value: str) -> None:
-    response.set_cookie(
-        COOKIE,
-        value,
-        max_age=SESSION_MS // 1000,
-        httponly=True,
-        samesite="lax",
-        secure=_is_secure(settings),
-    )
+    _set(response, settings, COOKIE, value, SESSION_MS)
 
 
 def clear_cookie(response: Response, settings: Settings) -> None:
     response.delete_cookie(COOKIE, httponly=True, samesite="lax", secure=_is_secure(settings))
+
+
+def _set(response: Response, settings: Settings, name: str, value: str, life_ms: int) -> None:
+    response.set_cookie(
+        name,
+        value,
+        max_age=life_ms // 1000,
+        httponly=True,
+        samesite="lax",
+        secure=_is_secure(settings),
+    )
 
 
 def _is_secure(settings: Settings) -> bool:

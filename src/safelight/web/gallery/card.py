@@ -11,7 +11,6 @@ from safelight.objects.keys import prefix_query, words
 _KIB = 1024
 
 
-TROUBLED = frozenset({RunStatus.RUNNING, RunStatus.FAILED})  # an attempt has failed
 STATUS_WORDS = {status: status.word for status in ENTRY_STATUSES}
 # A card has less room than the list to choose from.
 _SHORT = {RunStatus.RUNNING: "Classifying"}
@@ -65,19 +64,18 @@ class Card:
         return " · ".join(filter(None, (pixels, size)))
 
 
-def of_entry(entry: Entry, trouble: str | None = None) -> Card:
-    status = entry.classification_status
+def of_entry(entry: Entry) -> Card:
     return Card(
         name=entry.name,
         at=entry.event_time,
-        state=_shown(status),
+        state=_shown(entry.classification_status),
         version=entry.idempotency_key,
         width=entry.width,
         height=entry.height,
         size_bytes=entry.size_bytes,
         label=entry.classification_label,
         score=entry.classification_score,
-        trouble=trouble if status in TROUBLED else None,
+        trouble=entry.error["message"] if entry.error else None,
     )
 
 

@@ -3,15 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from safelight.classification import repo as classification_repo
 from safelight.http.paging import Cursors
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
-from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
-from safelight.library.entry import Entry
-from safelight.web.gallery.card import TROUBLED, Card, GalleryFilter, of_entry, of_image
+from safelight.web.gallery.card import Card, GalleryFilter, of_entry, of_image
 
 PAGE_SIZE = 48
 _MOST_LABELS = 200
@@ -44,15 +41,14 @@ class Gallery:
             PAGE_SIZE,
         )
         entries, last = rows[:PAGE_SIZE], rows[PAGE_SIZE - 1] if rows[PAGE_SIZE:] else None
-        cards = _together(await self._of_entries(entries), filter(wanted.matches, waiting))
+        cards = _together(map(of_entry, entries), filter(wanted.matches, waiting))
         more = self.cursors.make(purpose, [last.event_time, last.name]) if last else None
         return cards, more
 
     async def named(self, names: list[str]) -> list[Card]:
         waiting = await self._on_their_way(names)
         found = [await library_repo.find(self.db, self.organization, name) for name in names]
-        entries = [entry for entry in found if entry is not None]
-        return _together(await self._of_entries(entries), waiting)
+        return _together([of_entry(entry) for entry in found if entry], waiting)
 
     async def labels(self, chosen: str | None) -> list[str]:
         known = await library_repo.labels(self.db, self.organization, _MOST_LABELS)
@@ -63,19 +59,6 @@ class Gallery:
         image = await ingest_repo.find(self.db, image_id) if image_id else None
         return image.name if image and image.organization == self.organization else None
 
-    async def _of_entries(self, entries: list[Entry]) -> list[Card]:
-        markers = {
-            entry.name: entry.idempotency_key
-            for entry in entries
-            if entry.classification_status in TROUBLED
-        }
-        words = (
-            await classification_repo.troubles(self.db, self.organization, markers)
-            if markers
-            else {}
-        )
-        return [of_entry(entry, words.get(entry.name)) for entry in entries]
-
     async def _on_their_way(self, names: list[str] | None) -> list[Card]:
         since = self.clock.now_ms() - _FAILURES_SHOWN_MS
         images = await ingest_repo.on_their_way(
@@ -84,16 +67,12 @@ class Gallery:
         received = {image.name: image.created_at for image in images}
         coming = await library_repo.still_to_come(self.db, self.organization, received)
         shown = [image for image in images if image.name in coming][:_MOST_WAITING]
-        return [of_image(image, await self._failure(image)) for image in shown]
-
-    async def _failure(self, image: Image) -> str | None:
-        if image.status is not ImageStatus.FAILED:
-            return None
-        failure = await ingest_repo.failure(self.db, self.organization, image.id)
-        return str(failure["message"]) if failure else None
+        failures = await ingest_repo.failures(self.db, self.organization, shown)
+        return [of_image(image, failures.get(image.id, {}).get("message")) for image in shown]
 
 
-def _together(entries: list[Card], waiting: Iterable[Card]) -> list[Card]:
-    known = {card.name for card in entries}
-    cards = [*entries, *(card for card in waiting if card.name not in known)]
+def _together(entries: Iterable[Card], waiting: Iterable[Card]) -> list[Card]:
+    shown = list(entries)
+    known = {card.name for card in shown}
+    cards = [*shown, *(card for card in waiting if card.name not in known)]
     return sorted(cards, key=lambda card: card.at, reverse=True)

@@ -1,21 +1,26 @@
-"""The first page: who you are here, and how to send the first image."""
+"""The first page: who you are here, how to send the first image, and what admins have left."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter, Form
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts import repo
-from safelight.accounts.access import Caller, Grant, Role
-from safelight.accounts.guard import AsAdmin, AsAnyone
+from safelight.accounts.access import Caller, Grant, Invitation, Role
+from safelight.accounts.guard import COOKIE, AsAdmin, AsAnyone, AsUser
+from safelight.accounts.invitations.invitations import Invitations
 from safelight.accounts.passwords import LEAST_CHARACTERS
+from safelight.accounts.sign_in.flow import SignIn
 from safelight.accounts.tokens import Tokens
 from safelight.errors import InvalidRequest, SafelightError
 from safelight.http.frame import provided
 from safelight.infra.db import Database
+from safelight.infra.injected import Clock
+from safelight.quotas import repo as quotas
 from safelight.settings import Settings
+from safelight.web.gauges import Gauge, gauges
 from safelight.web.rendering import Context, Pages, registry_of
 
 router = APIRouter(include_in_schema=False)
@@ -36,6 +41,8 @@ class HomePage(Context):
     address: str
     since: int | None
     asks_for_password: bool
+    invitations: list[Invitation]
+    quotas: dict[str, list[Gauge]]  # of organizations that this caller administers
     least_characters: int = LEAST_CHARACTERS
     new_token: NewToken | None = None
     problem: str | None = None
@@ -43,7 +50,7 @@ class HomePage(Context):
     @property
     def administered(self) -> list[str]:
         """Where this caller may make tokens."""
-        return [name for name, role in self.caller.organizations.items() if role is Role.ADMIN]
+        return _administered(self.caller)
 
     @property
     def roles(self) -> list[Role]:
@@ -75,6 +82,14 @@ async def make_token(
     return await _render(request, access.caller, new_token=new)
 
 
+@router.post("/account/invitations/{org}/decline")
+async def decline(
+    org: str, caller: AsUser, invitations: Annotated[Invitations, provided(Invitations)]
+) -> Response:
+    await invitations.decline(org, user=caller)
+    return RedirectResponse("/", 303)
+
+
 async def _render(
     request: Request,
     caller: Caller,
@@ -83,16 +98,25 @@ async def _render(
     problem: SafelightError | None = None,
 ) -> Response:
     registry = registry_of(request)
-    user = await repo.user(registry.get(Database), caller.id)  # None: a token is calling
+    db, now = registry.get(Database), registry.get(Clock).now_ms()
+    user = await repo.user(db, caller.id)  # None: a token is calling
+    used = await quotas.quotas_of(db, _administered(caller), now)
+    flow, cookie = registry.get(SignIn), request.cookies.get(COOKIE)
     page = HomePage(
         caller=caller,
         address=registry.get(Settings).public_url or str(request.base_url).rstrip("/"),
         since=user.created_at if user else None,
-        asks_for_password=user is not None and user.password_hash is None,
+        asks_for_password=user is not None and not await flow.must_confirm(user, cookie),
+        invitations=await registry.get(Invitations).to(caller.name) if user else [],
+        quotas={organization: gauges(found) for organization, found in used.items()},
         new_token=new_token,
         problem=problem.message if problem else None,
     )
     return registry.get(Pages).render(request, page, problem.status if problem else 200)
+
+
+def _administered(caller: Caller) -> list[str]:
+    return [name for name, role in caller.organizations.items() if role is Role.ADMIN]
 
 
 def _role(text: str) -> Role:

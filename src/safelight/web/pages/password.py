@@ -9,16 +9,18 @@ from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts import repo
 from safelight.accounts.access import Caller
-from safelight.accounts.guard import AsUser
+from safelight.accounts.guard import COOKIE, AsUser
 from safelight.accounts.passwords import LEAST_CHARACTERS
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.errors import RateLimited, SafelightError
 from safelight.http.frame import DatabaseDep, SettingsDep, provided
 from safelight.infra.db import Database
 from safelight.web.rendering import Context, PagesDep
-from safelight.web.session_cookie import set_cookie
+from safelight.web.session_cookie import DEVICE_COOKIE, welcome
 
 router = APIRouter(include_in_schema=False)
+
+Flow = Annotated[SignIn, provided(SignIn)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +35,9 @@ class PasswordPage(Context):
 
 @router.get("/account/password")
 async def password_page(
-    request: Request,
-    caller: AsUser,
-    pages: PagesDep,
-    db: DatabaseDep,
+    request: Request, caller: AsUser, pages: PagesDep, db: DatabaseDep, flow: Flow
 ) -> Response:
-    page = PasswordPage(username=caller.name, has_password=await has_password(db, caller))
-    return pages.render(request, page)
+    return pages.render(request, await _page(request, caller, db, flow))
 
 
 @router.post("/account/password")
@@ -48,28 +46,30 @@ async def change_password(
     caller: AsUser,
     pages: PagesDep,
     db: DatabaseDep,
-    flow: Annotated[SignIn, provided(SignIn)],
+    flow: Flow,
     settings: SettingsDep,
     password: Annotated[str, Form()] = "",
     current: Annotated[str | None, Form()] = None,
 ) -> Response:
-    address = request.client.host if request.client else None
+    cookie, device = request.cookies.get(COOKIE), request.cookies.get(DEVICE_COOKIE)
     try:
-        cookie = await flow.change_password(
-            caller.id, current=current, new=password, address=address
+        opened = await flow.change_password(
+            caller.id, current=current, new=password, cookie=cookie, device=device
         )
     except SafelightError as error:
-        known = await has_password(db, caller)
-        page = PasswordPage(username=caller.name, has_password=known, problem=error.message)
+        page = await _page(request, caller, db, flow, problem=error.message)
         response: Response = pages.render(request, page, error.status)
         if isinstance(error, RateLimited):
             response.headers["retry-after"] = str(error.retry_after)
         return response
     response = RedirectResponse("/", 303)
-    set_cookie(response, settings, cookie)
+    welcome(response, settings, opened)
     return response
 
 
-async def has_password(db: Database, caller: Caller) -> bool:
+async def _page(
+    request: Request, caller: Caller, db: Database, flow: SignIn, problem: str | None = None
+) -> PasswordPage:
     user = await repo.user(db, caller.id)
-    return user is not None and user.password_hash is not None
+    confirm = user is not None and await flow.must_confirm(user, request.cookies.get(COOKIE))
+    return PasswordPage(username=caller.name, has_password=confirm, problem=problem)

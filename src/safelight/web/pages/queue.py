@@ -16,6 +16,8 @@ from safelight.http.paging import Cursors
 from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue
+from safelight.objects.notifications import repo as notifications
+from safelight.objects.notifications.notice import Confirmation
 from safelight.submissions.lifecycle import SubmissionState
 from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.failures import FailureClass
@@ -94,6 +96,7 @@ class QueuePage(Context):
     done: HourCount  # of all hours together
     failures: list[Failures]
     stuck: list[Stuck]
+    confirmations: list[Confirmation]
     letters: list[Letter]
     more: str | None
     newest: bool
@@ -150,6 +153,7 @@ async def _page(request: Request, cursor: str | None, problem: str | None = None
         done=_sum(hours),
         failures=_failures(await timeouts(queue.db, now), [row.hour for row in hours]),
         stuck=[_stuck(row) for row in await stuck(queue.db, now, registry.get(Tempo))],
+        confirmations=await notifications.confirmations(queue.db, now),
         letters=letters,
         more=more,
         newest=cursor is None,

@@ -1,4 +1,8 @@
-"""Coming in and going out: the form, the printed link, and POST /login for programs too."""
+"""Coming in and going out: the form, the page of a link, and POST /login for programs too.
+
+Looking at a link does nothing: previews and mail scanners look at links, and another site can lead
+a visitor to one. Its page says what it is for, and its button does it.
+"""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
@@ -9,6 +13,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from safelight.accounts.access import Caller, Invitation
+from safelight.accounts.answers import CallerAnswer
 from safelight.accounts.guard import (
     COOKIE,
     AsAnyone,
@@ -16,26 +22,30 @@ from safelight.accounts.guard import (
     open_to_everyone,
     refuse_foreign_page,
 )
+from safelight.accounts.invitations.invitations import SignInFirst
 from safelight.accounts.origin import local_path
 from safelight.accounts.show import show_caller
-from safelight.accounts.sign_in.flow import DeadLink, SignIn
-from safelight.errors import RateLimited, SafelightError, UnsupportedMediaType
+from safelight.accounts.sign_in.flow import Opened, SignIn
+from safelight.accounts.sign_in.links import DeadLink, link_path
+from safelight.errors import InvalidRequest, RateLimited, SafelightError, UnsupportedMediaType
+from safelight.http.described import Described
 from safelight.http.frame import SettingsDep, provided
 from safelight.settings import Settings
 from safelight.web.rendering import Context, PagesDep
-from safelight.web.session_cookie import clear_cookie, set_cookie
+from safelight.web.session_cookie import DEVICE_COOKIE, clear_cookie, welcome
 
-router = APIRouter(tags=["sign in"])
+router = APIRouter(tags=["sign in"], route_class=Described)
 
 Flow = Annotated[SignIn, provided(SignIn)]
 Known = Annotated[Credentials, provided(Credentials)]
 
 _SCHEMA = {
     "type": "object",
-    "required": ["username", "password"],
+    "description": "A username and a password, or the code of a link.",
     "properties": {
         "username": {"type": "string"},
         "password": {"type": "string", "format": "password"},
+        "code": {"type": "string"},
     },
 }
 _BODY = {
@@ -56,12 +66,28 @@ class SignInPage(Context):
     username: str = ""
     next: str = "/"
     problem: str | None = None
+    tone: str = "problem"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkPage(Context):
+    """Says whom a link signs in, or what it invites to; the same whether or not there is a user of
+    the invited name."""
+
+    template: ClassVar[str] = "link.html"
+    title: str = "Sign in"
+    username: str
+    code: str
+    next: str
+    invitation: Invitation | None
+    present: str | None  # who is signed in here, if it is somebody else
 
 
 class SignInBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
-    username: str
-    password: str
+    username: str | None = None
+    password: str | None = None
+    code: str | None = None
 
 
 @router.get("/login", dependencies=[open_to_everyone], include_in_schema=False)
@@ -69,7 +95,6 @@ async def login_page(
     request: Request,
     pages: PagesDep,
     flow: Flow,
-    settings: SettingsDep,
     credentials: Known,
     code: Annotated[str | None, Query()] = None,
     next_path: Annotated[str | None, Query(alias="next")] = None,
@@ -77,21 +102,25 @@ async def login_page(
     target, cookie = local_path(next_path), request.cookies.get(COOKIE)
     if code is None:
         return pages.render(request, SignInPage(next=target))
-    try:
-        opened = await flow.with_code(code, cookie=cookie)
-    except DeadLink as error:
-        if cookie and await credentials.of_session(cookie):
-            return RedirectResponse(target, 303)  # the same link again, in the browser it opened
-        return pages.render(request, SignInPage(next=target, problem=error.message), error.status)
-    return _welcome(RedirectResponse(target, 303), settings, opened)
+    caller = await credentials.of_session(cookie) if cookie else None
+    found = await flow.behind(code)
+    if found is not None:
+        return pages.render(request, _link_page(found, code, target, caller))
+    if caller is not None:
+        return RedirectResponse(target, 303)  # the same link again, in the browser it opened
+    page = SignInPage(next=target, problem=DeadLink.default_message())
+    return pages.render(request, page, DeadLink.status)
 
 
 @router.post(
     "/login",
     dependencies=[open_to_everyone],
     summary="Sign in",
-    description="Answers a form with a redirect and JSON with who signed in; both set the cookie.",
+    description="Answers a form with a redirect and JSON with who signed in; both set the cookies. "
+    "The code of an invitation makes its user, or accepts it for that user, signed in.",
     openapi_extra=_BODY,
+    response_model=CallerAnswer,
+    responses={303: {"description": "Signed in; the page to go to."}},
 )
 async def login(
     request: Request, pages: PagesDep, flow: Flow, settings: SettingsDep, credentials: Known
@@ -99,26 +128,29 @@ async def login(
     refuse_foreign_page(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
-        cookie = await _check(request, flow, _json_body(await request.body()))
-        caller = await credentials.of_session(cookie)
-        return _welcome(JSONResponse(show_caller(caller) if caller else {}), settings, cookie)
+        opened = await _open(request, flow, _json_body(await request.body()))
+        caller = await credentials.of_session(opened.cookie)
+        return _welcome(JSONResponse(show_caller(caller) if caller else {}), settings, opened)
     if kind not in {"application/x-www-form-urlencoded", "multipart/form-data"}:
         raise UnsupportedMediaType("Send the body as a form or as application/json.")
     form = await request.form(max_files=0, max_fields=10)
-    given = SignInBody(username=_text(form, "username"), password=_text(form, "password"))
+    given = SignInBody(
+        username=_text(form, "username"),
+        password=_text(form, "password"),
+        code=_text(form, "code") if "code" in form else None,
+    )
     target = local_path(_text(form, "next"))
     try:
-        cookie = await _check(request, flow, given)
+        opened = await _open(request, flow, given)
     except SafelightError as error:
-        page = SignInPage(username=given.username, next=target, problem=error.message)
-        response = pages.render(request, page, error.status)
+        response = pages.render(request, _form_again(given, target, error), error.status)
         if isinstance(error, RateLimited):
             response.headers["retry-after"] = str(error.retry_after)
         return response
-    return _welcome(RedirectResponse(target, 303), settings, cookie)
+    return _welcome(RedirectResponse(target, 303), settings, opened)
 
 
-@router.post("/logout", summary="Sign out")
+@router.post("/logout", status_code=204, summary="Sign out")
 async def logout(request: Request, caller: AsAnyone, flow: Flow, settings: SettingsDep) -> Response:
     cookie = request.cookies.get(COOKIE)
     if cookie and caller.kind == "user":
@@ -129,13 +161,36 @@ async def logout(request: Request, caller: AsAnyone, flow: Flow, settings: Setti
     return response
 
 
-async def _check(request: Request, flow: SignIn, given: SignInBody) -> str:
+async def _open(request: Request, flow: SignIn, given: SignInBody) -> Opened:
+    cookie, device = request.cookies.get(COOKIE), request.cookies.get(DEVICE_COOKIE)
+    if given.code is not None:
+        return await flow.with_code(given.code, cookie=cookie, device=device)
+    if given.username is None or given.password is None:
+        raise InvalidRequest("Give a username and a password, or the code of a link.")
     return await flow.with_password(
         given.username.strip().lower(),
         given.password,
         address=request.client.host if request.client else None,
-        cookie=request.cookies.get(COOKIE),
+        cookie=cookie,
+        device=device,
     )
+
+
+def _link_page(found: str | Invitation, code: str, target: str, caller: Caller | None) -> LinkPage:
+    invitation = found if isinstance(found, Invitation) else None
+    username = found.username if isinstance(found, Invitation) else found
+    present = caller.name if caller and caller.name != username else None
+    return LinkPage(
+        username=username, code=code, next=target, invitation=invitation, present=present
+    )
+
+
+def _form_again(given: SignInBody, target: str, error: SafelightError) -> SignInPage:
+    if isinstance(error, SignInFirst):  # and then come back to the invitation
+        back = link_path(given.code or "")
+        words = error.message
+        return SignInPage(username=error.username, next=back, problem=words, tone="plain")
+    return SignInPage(username=given.username or "", next=target, problem=error.message)
 
 
 def _json_body(body: bytes) -> SignInBody:
@@ -151,6 +206,6 @@ def _text(form: Any, name: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _welcome(response: Response, settings: Settings, cookie: str) -> Response:
-    set_cookie(response, settings, cookie)
+def _welcome(response: Response, settings: Settings, opened: Opened) -> Response:
+    welcome(response, settings, opened)
     return response

@@ -9,12 +9,13 @@ from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import MemberById, ViewerById
+from safelight.errors import NotFound
 from safelight.http.frame import DatabaseDep, provided
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.submissions import repo
-from safelight.submissions.endings import Endings, UnknownSubmission
+from safelight.submissions.endings import Endings
 from safelight.submissions.findings import Finding, Severity
 from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
 from safelight.submissions.recovery.decide import Staleness, Tempo, staleness
@@ -70,7 +71,7 @@ async def withdraw_by_form(
 async def _visible(db: Database, caller: Caller, submission_id: str, role: Role) -> Submission:
     found = await repo.find(db, submission_id)
     if found is None:
-        raise UnknownSubmission
+        raise NotFound
     authorize(caller, found.organization, role)
     return found
 
@@ -84,7 +85,7 @@ async def _page(
     _, newest = await activity.bounds(db, organization)
     view = await repo.view(db, submission_id, now)
     if view is None:
-        raise UnknownSubmission
+        raise NotFound
     submission = view.submission
     may_decide = role >= Role.APPROVER and submission.state is SubmissionState.AWAITING_APPROVAL
     return SubmissionPage(

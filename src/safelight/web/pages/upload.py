@@ -59,6 +59,12 @@ class UploadPage(CardsFragment):
     statuses: ClassVar[dict[EntryStatus, str]] = STATUS_WORDS
 
     @property
+    def accept(self) -> str:
+        """For the browser's file dialogue. Many systems know HEIC by its extension only."""
+        extensions = (".heic",) if "image/heic" in self.accepted else ()
+        return ",".join((*self.accepted, *extensions))
+
+    @property
     def formats(self) -> str:
         names = (kind.removeprefix("image/").upper() for kind in self.accepted)
         return ", ".join(names).replace("WEBP", "WebP")
@@ -112,6 +118,7 @@ async def upload_by_form(
     try:
         image = await receive(request, access, ingest, on_conflict=OnConflict.RENAME)
     except SafelightError as error:
+        ingest.account_failure(error, error.__cause__)
         page = await _page(request, access, GalleryFilter(), None, problem=error.message)
         return pages.render(request, page, error.status)
     return RedirectResponse(f"/app/{access.organization}/upload?received={image.id}", 303)

@@ -37,7 +37,7 @@ class ImageGrid extends HTMLElement {
   }
 
   #hear({ type, name }) {
-    if (type === "history_truncated") this.#reload();
+    if (type === "history_truncated" || type === "reset") this.#reload();
     else if (name && /^(upload|classification)_/.test(type)) this.#changed.add(name);
     if (type === "upload_delete_error") this.#dim(name, false);
   }

@@ -34,7 +34,7 @@ class LiveRegion extends HTMLElement {
     const { hears = "", about } = this.dataset;
     const isHeard = hears.split(" ").some((start) => start && type.startsWith(start));
     const isMine = !about || !id || about.split(" ").includes(id);
-    if (type === "history_truncated" || (isHeard && isMine)) this.#soon(GATHER);
+    if (type === "history_truncated" || type === "reset" || (isHeard && isMine)) this.#soon(GATHER);
   }
 
   #wait() {

@@ -36,8 +36,9 @@ async function* children(folder) {
 }
 
 // Out of a folder only images are taken; what was picked by hand is sent, and the server judges it.
+// Many systems have no type for HEIC.
 function isWorthSending({ file, name }) {
-  return name === null || file.type.startsWith("image/");
+  return name === null || file.type.startsWith("image/") || /\.heic$/i.test(file.name);
 }
 
 function withPath(file, path) {

@@ -99,8 +99,9 @@ export class Feed {
   }
 
   #take(message) {
-    if (message.seq <= this.#seq && message.type !== "history_truncated") return;
-    this.#seq = Math.max(this.#seq, message.seq);
+    const isReset = message.type === "reset"; // the server's history is shorter than it was
+    if (message.seq <= this.#seq && !isReset && message.type !== "history_truncated") return;
+    this.#seq = isReset ? message.seq : Math.max(this.#seq, message.seq);
     this.#onMessage(message);
   }
 
