@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from bench import generations, pipeline, queue, standing, uploads
+from bench import crossing, generations, hostile, pipeline, queue, standing, uploads
 from bench.measure import Table
 
 PAGE = Path(__file__).parents[1] / "docs/performance.md"
@@ -19,7 +19,9 @@ PARTS: dict[str, Callable[[], list[Table]]] = {
     "uploads": lambda: [uploads.run()],
     "queue": lambda: [queue.run()],
     "pipeline": pipeline.run,
+    "children": lambda: [crossing.run()],
     "standing": standing.run,
+    "hostile": hostile.run,
     "generations": generations.run,
 }
 INTRODUCTION = """# Performance

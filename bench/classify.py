@@ -1,7 +1,7 @@
 """The ceiling: decode and infer in bare threads, with no server, queue or database around them.
 
-`python -m bench.classify [seconds]` prints it; the pipeline's bench divides by it. Only ceilings of
-one run on one machine compare, and CPU per image better than images per second.
+`python -m bench.classify [seconds]` prints it; the pipeline's bench divides by the ceiling. Only
+figures of one run on one machine compare, and CPU per image better than images per second.
 """
 
 import sys
@@ -18,12 +18,14 @@ from safelight.classification.network import Predict
 from safelight.classification.preprocess import Decoder
 
 MAX_PIXELS = 100_000_000
+_TURN = 5
 Work = Callable[[bytes], object]
+Turn = tuple[float, float]  # milliseconds here, and there
 
 
 def ceiling(seconds: float, threads: int = 2, *, thumbnail: bool = False) -> tuple[float, float]:
     """Images per second and CPU milliseconds per image at two megapixels."""
-    predict = _warm()
+    predict = warm()
     return measured(partial(predict, thumbnail=thumbnail), seconds, threads)
 
 
@@ -48,7 +50,7 @@ def measured(work: Work, seconds: float, threads: int) -> tuple[float, float]:
 
 def parts(seconds: float) -> dict[str, tuple[float, float]]:
     """Where the time goes, on one thread."""
-    predict = _warm()
+    predict = warm()
     return {
         "decode": measured(_decode, seconds, 1),
         "decode, infer": measured(predict, seconds, 1),
@@ -56,8 +58,8 @@ def parts(seconds: float) -> dict[str, tuple[float, float]]:
     }
 
 
-def _warm() -> Predict:
-    predict = lite0.load(MAX_PIXELS)
+def warm() -> Predict:
+    predict = lite0.load(MAX_PIXELS, lite0.weights_path())
     predict(two_megapixels(), thumbnail=True)
     return predict
 

@@ -13,7 +13,7 @@ class Instant:
     async def open(self) -> None: ...
     async def close(self) -> None: ...
 
-    async def classify(self, data: bytes, **_: bool) -> Prediction:
+    async def classify(self, data: bytes | int, **_: bool) -> Prediction:
         del data
         return Prediction("NOTHING", 1.0)
 

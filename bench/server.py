@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -31,10 +32,9 @@ class Measured:
     def port(self) -> int:
         return int(self.url.rsplit(":", 1)[1])
 
-    def client(self) -> httpx.Client:
-        return httpx.Client(
-            base_url=self.url, headers={"authorization": f"Bearer {TOKEN}"}, timeout=60
-        )
+    def client(self, **options: Any) -> httpx.Client:
+        headers = {"authorization": f"Bearer {TOKEN}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **options)
 
     def processes(self) -> tuple[list[psutil.Process], list[psutil.Process]]:
         """Ours, and PostgreSQL's."""

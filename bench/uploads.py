@@ -31,9 +31,11 @@ from safelight.infra.activity import Units
 from safelight.infra.injected import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.postgres.server import EmbeddedPostgres
+from safelight.infra.turns import Turns
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.receive import FilePart, Incoming, Receiver, UploadLimits
-from safelight.settings import ACCEPTED_TYPES, load
+from safelight.setting_kinds import ACCEPTED_TYPES
+from safelight.settings import load
 from safelight.wiring import open_services
 
 TOKEN = "slt_" + "b" * 40
@@ -59,7 +61,7 @@ async def drain(scope: Scope, receive: Receive, send: Send) -> None:
 
 def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
     """The frame and a route that stops after `step`."""
-    api, ids, pool = FastAPI(), RandomIds(), ThreadPoolExecutor(8)
+    api, ids, pool, turns = FastAPI(), RandomIds(), ThreadPoolExecutor(8), Turns(8)
 
     @api.post("/api/upload", status_code=201)
     async def upload(http: Request) -> Response:
@@ -75,11 +77,12 @@ def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
         else:
             kind = Incoming if step == "fsync and rename" else Unsynced
             incoming = kind(directory, ids.image(0))
-            await Receiver(incoming, LIMITS, pool).receive(content_type, http.stream(), None)
+            receiver = Receiver(incoming, LIMITS, pool, turns)
+            await receiver.receive(content_type, http.stream(), None)
             await asyncio.get_running_loop().run_in_executor(pool, incoming.discard)
         return Response(b"{}", 201)
 
-    return Frame(api, ids=ids, metrics=Metrics(), body_limits={"/api/upload": None})
+    return Frame(api, load(), ids=ids, metrics=Metrics(), body_limits={"/api/upload": None})
 
 
 @asynccontextmanager

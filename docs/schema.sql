@@ -62,6 +62,30 @@ END
 $$;
 
 CREATE FUNCTION public.classification_apply(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text, p_score double precision, p_model text, p_words text[], p_now bigint, p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb, OUT mine boolean, OUT taken boolean) RETURNS record
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM classification_done(
+        p_organization, p_name, p_marker, p_run, p_from, p_label, p_score, p_model, NULL, p_words,
+        p_now, p_job, p_claim, p_lines, p_dropped)
+$$;
+
+CREATE FUNCTION public.classification_at_work(p_organization text, OUT name text, OUT marker text) RETURNS SETOF record
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT payload ->> 'name', payload ->> 'idempotencyKey'
+    FROM jobs_at_work('classification.run', p_organization) AS payload
+$$;
+
+CREATE FUNCTION public.classification_child_died(p_organization text, p_name text, p_marker text, p_run integer) RETURNS integer
+    LANGUAGE sql
+    AS $$
+    UPDATE classification_runs SET child_deaths = child_deaths + 1
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run
+    RETURNING child_deaths
+$$;
+
+CREATE FUNCTION public.classification_done(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text, p_score double precision, p_model text, p_labels jsonb, p_words text[], p_now bigint, p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb, OUT mine boolean, OUT taken boolean) RETURNS record
     LANGUAGE plpgsql
     AS $$
 BEGIN
@@ -73,7 +97,8 @@ BEGIN
     taken := library_label(p_organization, p_name, p_marker, p_run, p_label, p_score, p_model,
                            p_words, p_now);
     UPDATE classification_runs
-    SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, finished_at = p_now, error = NULL
+    SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, labels = p_labels,
+        finished_at = p_now, error = NULL
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
     PERFORM activity_append(p_organization, p_now,
@@ -124,6 +149,37 @@ CREATE FUNCTION public.classification_key(p_organization text, p_name text, p_ma
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT p_organization || '/' || p_name || '/' || p_marker $$;
 
+CREATE FUNCTION public.classification_labels(p_organization text, p_name text, p_marker text, p_run integer) RETURNS jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT labels FROM classification_runs
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run
+$$;
+
+CREATE FUNCTION public.classification_standing(p_organization text, p_name text, p_marker text, p_run integer, p_status text, OUT status text, OUT next_attempt_at bigint, OUT error jsonb) RETURNS record
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    job record;
+BEGIN
+    status := p_status;
+    IF p_status = 'done' THEN
+        RETURN;
+    END IF;
+    SELECT runs.error INTO error FROM classification_runs AS runs
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    IF classification_under_way(p_status) THEN
+        SELECT * INTO job FROM job_standing(
+            'classification.run', classification_key(p_organization, p_name, p_marker));
+        status := CASE WHEN job.status = 'running' THEN 'running' ELSE 'pending' END;
+        next_attempt_at := job.next_at;
+        error := coalesce(job.error, error);
+    END IF;
+END
+$$;
+
 CREATE FUNCTION public.classification_start(p_organization text, p_name text, p_marker text, p_now bigint) RETURNS integer
     LANGUAGE plpgsql
     AS $$
@@ -132,9 +188,7 @@ DECLARE
 BEGIN
     SELECT coalesce(max(run), 0) + 1 INTO next_run FROM classification_runs
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
-    IF next_run > 1 THEN
-        PERFORM classification_stop(p_organization, p_name, p_marker, p_now);
-    END IF;
+    PERFORM classification_stop(p_organization, p_name, p_marker, p_now);
     INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
     VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);
     IF job_enqueue('classification.run', p_organization,
@@ -203,16 +257,19 @@ $$;
 CREATE FUNCTION public.image_failed(p_image text, p_organization text, p_from text[], p_lines jsonb, p_now bigint, p_job bigint, p_claim integer) RETURNS text
     LANGUAGE plpgsql
     AS $$
+DECLARE
+    freed bigint;
 BEGIN
     IF NOT job_finish(p_job, p_claim) THEN
         RETURN 'lost';
     END IF;
     DELETE FROM delete_intents WHERE image_id = p_image;
     UPDATE images SET status = 'FAILED', updated_at = p_now
-    WHERE id = p_image AND status = ANY (p_from);
+    WHERE id = p_image AND status = ANY (p_from) RETURNING size_bytes INTO freed;
     IF NOT FOUND THEN
         RETURN 'already_done';
     END IF;
+    PERFORM quota_change(p_organization, -freed);
     PERFORM activity_append(p_organization, p_now, p_lines);
     RETURN 'failed';
 END
@@ -251,6 +308,7 @@ BEGIN
     INSERT INTO images SELECT image.*;
     PERFORM job_enqueue('ingest.offload', image.organization,
                         jsonb_build_object('imageId', image.id), image.id, p_node);
+    PERFORM quota_upload(image.organization, image.size_bytes, image.created_at);
     PERFORM activity_append(image.organization, image.created_at, p_lines);
 END
 $$;
@@ -260,12 +318,23 @@ CREATE FUNCTION public.image_record_if_free(p_image jsonb, p_node text, p_lines 
     AS $$
 BEGIN
     PERFORM names_lock(p_image ->> 'organization');
+    RETURN image_record_unless_taken(p_image, p_node, p_lines) = 'recorded';
+END
+$$;
+
+CREATE FUNCTION public.image_record_unless_taken(p_image jsonb, p_node text, p_lines jsonb) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT names_try_lock(p_image ->> 'organization') THEN
+        RETURN 'busy';
+    END IF;
     PERFORM names_taken(p_image ->> 'organization', ARRAY[p_image ->> 'name']);
     IF FOUND THEN
-        RETURN false;
+        RETURN 'taken';
     END IF;
     PERFORM image_record(p_image, p_node, p_lines);
-    RETURN true;
+    RETURN 'recorded';
 END
 $$;
 
@@ -302,6 +371,7 @@ BEGIN
         outcome := 'beaten';
         more := jsonb_build_object('reason', beaten.reason, 'beatenBy', beaten.beaten_by);
         DELETE FROM delete_intents WHERE image_id = p_image;
+        PERFORM quota_change(p_organization, -image.size_bytes);
         IF place = 'blob' THEN
             PERFORM blob_take(image.checksum, image.size_bytes, epoch, written, p_now);
         END IF;
@@ -499,6 +569,14 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.job_letter(p_kind text, p_organization text, p_payload jsonb, p_error jsonb) RETURNS bigint
+    LANGUAGE sql
+    AS $$
+    INSERT INTO jobs (kind, organization, node, payload, priority, status, run_at, died_at, error)
+    VALUES (p_kind, p_organization, '', p_payload, 0, 'dead', now(), now(), p_error)
+    RETURNING id
+$$;
+
 CREATE FUNCTION public.job_lives(p_kind text, p_key text) RETURNS boolean
     LANGUAGE plpgsql STABLE
     SET enable_seqscan TO 'off'
@@ -669,6 +747,19 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.job_standing(p_kind text, p_key text, OUT status text, OUT next_at bigint, OUT error jsonb) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    SELECT job.status,
+           CASE WHEN job.status = 'delayed' THEN extract(epoch FROM job.run_at) * 1000 END,
+           CASE WHEN job.status = 'delayed' THEN job.error END
+    INTO status, next_at, error
+    FROM jobs AS job WHERE job.kind = p_kind AND job.key = p_key AND job.status <> 'dead';
+END
+$$;
+
 CREATE FUNCTION public.job_take(p_kinds text[], p_slots integer[], p_after text[], p_node text, p_owner text, p_lease interval) RETURNS TABLE(id bigint, kind text, organization text, payload jsonb, claim integer, attempts integer, deaths integer, waits integer, error jsonb)
     LANGUAGE plpgsql
     SET enable_seqscan TO 'off'
@@ -712,6 +803,42 @@ BEGIN
                 free := free - taken;
             END LOOP;
         END LOOP;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.job_take_guest(p_kind text, p_busy text[], p_node text, p_owner text, p_lease interval) RETURNS TABLE(id bigint, kind text, organization text, payload jsonb, claim integer, attempts integer, deaths integer, waits integer, error jsonb)
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    home  text;
+    level integer;
+BEGIN
+    FOREACH home IN ARRAY ARRAY[p_node, ''] LOOP
+        SELECT j.priority INTO level FROM jobs j
+        WHERE j.status = 'queued' AND j.kind = p_kind AND j.node = home
+        ORDER BY j.priority DESC LIMIT 1;
+        RETURN QUERY
+        UPDATE jobs SET status = 'running', owner = p_owner, claim = jobs.claim + 1,
+                        attempts = jobs.attempts + 1, lease = p_lease,
+                        lease_until = clock_timestamp() + p_lease
+        WHERE id = ANY (ARRAY(
+            SELECT first.id
+            FROM unnest(job_organizations(p_kind, home, level, '', cardinality(p_busy) + 1)) AS org
+            CROSS JOIN LATERAL (
+                SELECT j.id FROM jobs j
+                WHERE j.status = 'queued' AND j.kind = p_kind AND j.node = home
+                  AND j.priority = level AND j.organization = org
+                ORDER BY j.run_at, j.id LIMIT 1 FOR UPDATE SKIP LOCKED
+            ) AS first
+            WHERE org <> ALL (p_busy) LIMIT 1
+        ))
+        RETURNING jobs.id, jobs.kind, jobs.organization, jobs.payload, jobs.claim, jobs.attempts,
+                  jobs.deaths, jobs.waits, jobs.error;
+        EXIT WHEN FOUND;
     END LOOP;
 END
 $$;
@@ -766,6 +893,13 @@ BEGIN
     SELECT seen.ready, seen.wait INTO ready, wait
     FROM job_attend(p_kinds, p_node, p_schedules, '', '{}', false) AS seen;
 END
+$$;
+
+CREATE FUNCTION public.jobs_at_work(p_kind text, p_organization text) RETURNS SETOF jsonb
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT payload FROM jobs
+    WHERE status = 'running' AND kind = p_kind AND organization = p_organization
 $$;
 
 CREATE FUNCTION public.kv_get(p_key text, p_now bigint) RETURNS jsonb
@@ -889,8 +1023,13 @@ BEGIN
     SELECT idempotency_key INTO marker FROM uploads
     WHERE organization = p_organization AND name = p_name;
     IF FOUND THEN
-        -- The job before the row, as a run does it: the two cannot wait for each other.
-        stopped := classification_stop(p_organization, p_name, marker, p_now);
+        -- The job before the row, as a run does it: the two cannot wait for each other. A run that
+        -- cannot be stopped finds no row to write to, and keeps nobody's image.
+        BEGIN
+            stopped := classification_stop(p_organization, p_name, marker, p_now);
+        EXCEPTION WHEN OTHERS THEN
+            RAISE WARNING 'the run of %/% could not be stopped: %', p_organization, p_name, SQLERRM;
+        END;
         DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
     END IF;
     INSERT INTO tombstones (organization, name, event_time, sequencer, source, buried_at)
@@ -900,6 +1039,45 @@ BEGIN
             source = excluded.source, buried_at = excluded.buried_at;
     RETURN stopped;
 END
+$$;
+
+CREATE FUNCTION public.name_free(p_organization text, p_name text, p_before text[], p_after text) RETURNS text
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    low    integer := 1;
+    high   integer := 2;
+    middle integer;
+BEGIN
+    PERFORM names_taken(p_organization, ARRAY[p_name]);
+    IF NOT FOUND THEN
+        RETURN p_name;
+    ELSIF p_before IS NULL THEN
+        RETURN NULL;
+    END IF;
+    LOOP
+        PERFORM names_taken(p_organization, ARRAY[name_numbered(p_before, high, p_after)]);
+        EXIT WHEN NOT FOUND;
+        low := high;
+        high := high + CASE WHEN high < 16 THEN 1 ELSE high END;
+    END LOOP;
+    WHILE high - low > 1 LOOP
+        middle := (low + high) / 2;
+        PERFORM names_taken(p_organization, ARRAY[name_numbered(p_before, middle, p_after)]);
+        IF FOUND THEN
+            low := middle;
+        ELSE
+            high := middle;
+        END IF;
+    END LOOP;
+    RETURN name_numbered(p_before, high, p_after);
+END
+$$;
+
+CREATE FUNCTION public.name_numbered(p_before text[], p_number integer, p_after text) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT p_before[length(p_number::text)] || p_number || p_after
 $$;
 
 CREATE FUNCTION public.names_lock(p_organization text) RETURNS void
@@ -916,6 +1094,10 @@ CREATE FUNCTION public.names_taken(p_organization text, p_names text[]) RETURNS 
                   WHERE images.organization = p_organization AND images.name = wanted.name
                     AND status IN ('UPLOADED', 'INGESTED') AND image_id IS NULL)
 $$;
+
+CREATE FUNCTION public.names_try_lock(p_organization text) RETURNS boolean
+    LANGUAGE sql
+    AS $$ SELECT pg_try_advisory_xact_lock(2, hashtext(p_organization)) $$;
 
 CREATE FUNCTION public.object_announce(p_action text, p_key text, p_organization text, p_name text, p_event_time bigint, p_etag text, p_size bigint, p_metadata jsonb, p_now bigint, p_owner text, p_lease interval, OUT event_id bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
@@ -941,16 +1123,30 @@ CREATE FUNCTION public.object_cleared(p_key text, p_organization text, p_name te
     AS $$
 BEGIN
     SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
-    FROM object_delete(p_key, p_organization, p_name, p_tell, p_now) AS gone;
+    FROM object_end(p_key, p_organization, p_name, p_tell, false, p_now) AS gone;
     PERFORM ticket_end(p_ticket, 'deleted', p_key, true);
 END
 $$;
 
+CREATE FUNCTION public.object_count(p_key text, p_metadata jsonb, p_bytes bigint) RETURNS void
+    LANGUAGE sql
+    AS $$
+    SELECT quota_change(p_metadata ->> 'organizationId', p_bytes)
+    WHERE p_key ~ '^(submissions|renditions)/'
+$$;
+
 CREATE FUNCTION public.object_delete(p_key text, p_organization text, p_name text, p_tell boolean, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM object_end(p_key, p_organization, p_name, p_tell, false, p_now)
+$$;
+
+CREATE FUNCTION public.object_end(p_key text, p_organization text, p_name text, p_tell boolean, p_on_its_way boolean, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
 DECLARE
     before objects%ROWTYPE;
+    ended  constant text := CASE WHEN p_on_its_way THEN 'upload' END;
 BEGIN
     PERFORM object_lock(p_key);
     SELECT * INTO before FROM objects WHERE key = p_key;
@@ -960,14 +1156,21 @@ BEGIN
     event_time := greatest(p_now, before.event_time + 1);
     INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
                          etag, event_time)
-    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_delete.event_time)
+    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_end.event_time)
     ON CONFLICT (key) DO UPDATE
         SET present = false, blob = NULL, size = 0, content_type = '', metadata = '{}', etag = '',
             event_time = excluded.event_time;
+    IF p_organization IS NOT NULL THEN
+        PERFORM quota_change(p_organization, -before.size);
+    ELSE
+        PERFORM object_count(p_key, before.metadata, -before.size);
+    END IF;
     IF p_tell THEN
         SELECT told.event_id, told.job_id INTO event_id, job_id
         FROM object_announce('deleted', p_key, p_organization, p_name, event_time, NULL, NULL,
-                             NULL, p_now, NULL, NULL) AS told;
+                             jsonb_strip_nulls(jsonb_build_object(
+                                 'ended', CASE WHEN before.present THEN 'object' ELSE ended END)),
+                             p_now, NULL, NULL) AS told;
     END IF;
 END
 $$;
@@ -1027,6 +1230,12 @@ BEGIN
         SET present = true, blob = excluded.blob, size = excluded.size,
             content_type = excluded.content_type, metadata = excluded.metadata,
             etag = excluded.etag, event_time = excluded.event_time;
+    IF p_organization IS NOT NULL THEN
+        PERFORM quota_change(p_organization, -before.size);  -- its own were charged as it was uploaded
+    ELSE
+        PERFORM object_count(p_key, before.metadata, -before.size);
+        PERFORM object_count(p_key, p_metadata, p_size);
+    END IF;
     IF p_tell THEN
         SELECT told.event_id, told.job_id INTO event_id, job_id
         FROM object_announce('created', p_key, p_organization, p_name, event_time, p_etag, p_size,
@@ -1039,7 +1248,8 @@ CREATE FUNCTION public.object_share(p_key text, p_etag text, p_as text, p_now bi
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    seen objects%ROWTYPE;
+    seen  objects%ROWTYPE;
+    whose jsonb;
 BEGIN
     PERFORM object_lock(p_key);
     SELECT * INTO seen FROM objects WHERE key = p_key AND present AND etag = p_etag;
@@ -1047,8 +1257,11 @@ BEGIN
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
+    whose := jsonb_strip_nulls(jsonb_build_object('organizationId',
+        coalesce(seen.organization, seen.metadata ->> 'organizationId')));
     INSERT INTO objects (key, present, blob, size, content_type, metadata, etag, event_time)
-    VALUES (p_as, true, seen.blob, seen.size, seen.content_type, '{}', seen.etag, p_now);
+    VALUES (p_as, true, seen.blob, seen.size, seen.content_type, whose, seen.etag, p_now);
+    PERFORM object_count(p_as, whose, seen.size);
     RETURN seen.blob;
 END
 $$;
@@ -1068,6 +1281,10 @@ CREATE FUNCTION public.objects_after(p_after text, p_limit integer) RETURNS SETO
     ORDER BY key LIMIT p_limit
 $$;
 
+CREATE FUNCTION public.pictures_lock(p_organization text) RETURNS void
+    LANGUAGE sql
+    AS $$ SELECT pg_advisory_xact_lock(12, hashtext(p_organization)) $$;
+
 CREATE FUNCTION public.presence_gone(p_owner text) RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT pg_try_advisory_xact_lock_shared(8, hashtext(p_owner)) $$;
@@ -1080,6 +1297,117 @@ CREATE FUNCTION public.print_distance(p_one bigint, p_other bigint) RETURNS inte
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     AS $$ SELECT bit_count((p_one # p_other)::bit(64))::integer $$;
 
+CREATE FUNCTION public.quota_change(p_organization text, p_bytes bigint) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO quota_changes (organization, bytes)
+    SELECT p_organization, p_bytes WHERE p_organization IS NOT NULL AND p_bytes <> 0
+$$;
+
+CREATE FUNCTION public.quota_charge(p_organization text, p_meter text, p_amount bigint, p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    most constant bigint := quota_most(p_organization, p_meter);
+    charged quota_usage%ROWTYPE;
+BEGIN
+    INSERT INTO quota_usage AS known (organization, meter, since, used)
+    VALUES (p_organization, p_meter, quota_since(p_meter, NULL, p_now), p_amount)
+    ON CONFLICT (organization, meter) DO UPDATE
+        SET since = quota_since(p_meter, known.since, p_now),
+            used = p_amount + CASE WHEN known.since = quota_since(p_meter, known.since, p_now)
+                                   THEN known.used ELSE 0 END
+    RETURNING * INTO charged;
+    IF charged.used > most THEN
+        PERFORM quota_refuse(p_meter, most, charged.since, p_now);
+    END IF;
+END
+$$;
+
+CREATE FUNCTION public.quota_fold(p_organization text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM FROM quota_changes WHERE organization = p_organization LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN;  -- as nearly always: this is the cheaper question
+    END IF;
+    WITH changes AS (DELETE FROM quota_changes WHERE organization = p_organization RETURNING bytes)
+    INSERT INTO quota_usage AS known (organization, meter, since, used)
+    SELECT p_organization, 'stored_bytes', 0, sum(bytes) FROM changes HAVING count(*) > 0
+    ON CONFLICT (organization, meter) DO UPDATE SET used = known.used + excluded.used;
+END
+$$;
+
+CREATE FUNCTION public.quota_most(p_organization text, p_meter text) RETURNS bigint
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN (SELECT nullif(most, 0) FROM quota_limits
+            WHERE organization IN (p_organization, '') AND meter = p_meter
+            ORDER BY organization DESC LIMIT 1);
+END
+$$;
+
+CREATE FUNCTION public.quota_refuse(p_meter text, p_most bigint, p_since bigint, p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE '% is used up', p_meter USING ERRCODE = 'SL003', DETAIL = jsonb_build_object(
+        'meter', p_meter, 'most', p_most,
+        'seconds', ceil((p_since + quota_window(p_meter) - p_now) / 1000.0));
+END
+$$;
+
+CREATE FUNCTION public.quota_shown(p_organization text, p_now bigint, OUT meter text, OUT most bigint, OUT own boolean, OUT used bigint, OUT resets_at bigint) RETURNS SETOF record
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT meters.meter, quota_most(p_organization, meters.meter),
+           EXISTS (SELECT FROM quota_limits
+                   WHERE organization = p_organization AND meter = meters.meter),
+           greatest(0, coalesce(usage.used, 0) + changed.bytes),
+           window_at.since + quota_window(meters.meter)
+    FROM unnest(ARRAY['stored_bytes', 'uploads_per_minute', 'generations_per_day',
+                      'submissions_per_day']) AS meters (meter)
+    CROSS JOIN LATERAL (
+        SELECT quota_since(meters.meter, (SELECT since FROM quota_usage
+            WHERE organization = p_organization AND meter = meters.meter), p_now) AS since
+    ) AS window_at
+    LEFT JOIN quota_usage AS usage
+           ON usage.organization = p_organization AND usage.meter = meters.meter
+          AND usage.since = window_at.since
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum(bytes), 0)::bigint AS bytes FROM quota_changes
+        WHERE organization = p_organization AND meters.meter = 'stored_bytes'
+    ) AS changed
+$$;
+
+CREATE FUNCTION public.quota_since(p_meter text, p_before bigint, p_now bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT CASE WHEN quota_window(p_meter) IS NULL THEN 0
+                WHEN p_before BETWEEN p_now - p_now % quota_window(p_meter)
+                                  AND p_now - p_now % quota_window(p_meter) + quota_window(p_meter)
+                THEN p_before ELSE p_now - p_now % quota_window(p_meter) END
+$$;
+
+CREATE FUNCTION public.quota_upload(p_organization text, p_bytes bigint, p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM quota_charge(p_organization, 'uploads_per_minute', 1, p_now);
+    PERFORM quota_fold(p_organization);
+    PERFORM quota_charge(p_organization, 'stored_bytes', p_bytes, p_now);
+END
+$$;
+
+CREATE FUNCTION public.quota_window(p_meter text) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT CASE WHEN p_meter LIKE '%_per_minute' THEN 60000
+                WHEN p_meter LIKE '%_per_day' THEN 86400000 END
+$$;
+
 CREATE FUNCTION public.recovery_try_lock() RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT pg_try_advisory_xact_lock(5, 0) $$;
@@ -1091,6 +1419,27 @@ CREATE FUNCTION public.shard_lock(p_shard text) RETURNS void
 CREATE FUNCTION public.shard_lock_shared(p_shard text) RETURNS void
     LANGUAGE sql
     AS $$ SELECT pg_advisory_xact_lock_shared(4, hashtext(p_shard)) $$;
+
+CREATE FUNCTION public.sign_in_count(p_attempt text, p_subjects text[], p_seen integer[], p_newest bigint[], p_since bigint, p_now bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    locked text;
+BEGIN
+    FOREACH locked IN ARRAY p_subjects LOOP
+        PERFORM sign_in_lock(locked);
+    END LOOP;
+    PERFORM FROM unnest(p_subjects, p_seen, p_newest) AS seen (subject, failures, newest)
+    JOIN sign_in_failures AS failure ON failure.subject = seen.subject AND failure.at > p_since
+    GROUP BY seen.subject, seen.failures, seen.newest
+    HAVING count(*) > seen.failures OR max(failure.at) > seen.newest;
+    IF FOUND THEN
+        RETURN false;
+    END IF;
+    INSERT INTO sign_in_failures (attempt, subject, at) SELECT p_attempt, unnest(p_subjects), p_now;
+    RETURN true;
+END
+$$;
 
 CREATE FUNCTION public.sign_in_lock(p_subject text) RETURNS void
     LANGUAGE sql
@@ -1179,12 +1528,16 @@ $$;
 CREATE FUNCTION public.upload_cleared(p_organization text, p_name text, p_tell boolean, p_ticket bigint, p_lines jsonb, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
+DECLARE
+    object_key constant text := p_organization || '/' || p_name;
+    taken      boolean;
 BEGIN
-    PERFORM object_lock(p_organization || '/' || p_name);
+    PERFORM object_lock(object_key);
+    taken := EXISTS (SELECT FROM names_taken(p_organization, ARRAY[p_name]));
     PERFORM image_forbid(p_organization, p_name, p_now);
     SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
-    FROM object_cleared(p_organization || '/' || p_name, p_organization, p_name, p_tell, p_ticket,
-                        p_now) AS gone;
+    FROM object_end(object_key, p_organization, p_name, p_tell, taken, p_now) AS gone;
+    PERFORM ticket_end(p_ticket, 'deleted', object_key, true);
     PERFORM activity_append(p_organization, p_now, p_lines);
 END
 $$;
@@ -1282,6 +1635,8 @@ CREATE TABLE public.blocklist (
     phash bigint,
     created_by text NOT NULL,
     created_at bigint NOT NULL,
+    dark_dhash bigint,
+    dark_phash bigint,
     CONSTRAINT blocklist_check CHECK (((checksum IS NOT NULL) OR (dhash IS NOT NULL))),
     CONSTRAINT blocklist_check1 CHECK (((dhash IS NULL) = (phash IS NULL)))
 );
@@ -1297,6 +1652,8 @@ CREATE TABLE public.classification_runs (
     reply jsonb,
     started_at bigint NOT NULL,
     finished_at bigint,
+    labels jsonb,
+    child_deaths integer DEFAULT 0 NOT NULL,
     CONSTRAINT classification_runs_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'running'::text, 'done'::text, 'failed'::text, 'dropped'::text])))
 );
 
@@ -1311,6 +1668,13 @@ CREATE TABLE public.deleted_artifacts (
     id text NOT NULL,
     organization text NOT NULL,
     deleted_at bigint NOT NULL
+);
+
+CREATE TABLE public.event_subscriptions (
+    topic text NOT NULL,
+    kind text NOT NULL,
+    url text NOT NULL,
+    received_at bigint NOT NULL
 );
 
 CREATE TABLE public.generation_tasks (
@@ -1402,6 +1766,20 @@ CREATE SEQUENCE public.images_ordinal
 CREATE TABLE public.instance (
     key text NOT NULL,
     value text NOT NULL
+);
+
+CREATE TABLE public.invitations (
+    organization text NOT NULL,
+    username text NOT NULL,
+    role text NOT NULL,
+    digest bytea NOT NULL,
+    made_by text NOT NULL,
+    maker_user text,
+    maker_token text,
+    created_at bigint NOT NULL,
+    expires_at bigint NOT NULL,
+    CONSTRAINT invitations_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'member'::text, 'approver'::text, 'admin'::text]))),
+    CONSTRAINT invitations_username_check CHECK ((username ~ '^[a-z0-9._-]{1,64}$'::text))
 );
 
 CREATE TABLE public.job_schedules (
@@ -1526,6 +1904,36 @@ CREATE TABLE public.organizations (
     CONSTRAINT organizations_id_check CHECK ((id ~ '^[a-z0-9-]{1,64}$'::text))
 );
 
+CREATE TABLE public.quota_changes (
+    id bigint NOT NULL,
+    organization text NOT NULL COLLATE pg_catalog."C",
+    bytes bigint NOT NULL
+);
+
+ALTER TABLE public.quota_changes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.quota_changes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE public.quota_limits (
+    organization text NOT NULL COLLATE pg_catalog."C",
+    meter text NOT NULL COLLATE pg_catalog."C",
+    most bigint NOT NULL,
+    CONSTRAINT quota_limits_most_check CHECK ((most >= 0))
+);
+
+CREATE TABLE public.quota_usage (
+    organization text NOT NULL COLLATE pg_catalog."C",
+    meter text NOT NULL COLLATE pg_catalog."C",
+    since bigint NOT NULL,
+    used bigint NOT NULL
+)
+WITH (fillfactor='50');
+
 CREATE TABLE public.rejected_notices (
     id bigint NOT NULL,
     code text NOT NULL,
@@ -1561,7 +1969,14 @@ CREATE TABLE public.sessions (
     user_id text NOT NULL,
     created_at bigint NOT NULL,
     seen_at bigint NOT NULL,
-    expires_at bigint NOT NULL
+    expires_at bigint NOT NULL,
+    by_link boolean DEFAULT false NOT NULL
+);
+
+CREATE TABLE public.sign_in_devices (
+    digest bytea NOT NULL,
+    user_id text NOT NULL,
+    seen_at bigint NOT NULL
 );
 
 CREATE TABLE public.sign_in_failures (
@@ -1609,7 +2024,9 @@ CREATE TABLE public.submissions (
     rendition_size bigint,
     rendition_etag text,
     created_at bigint NOT NULL,
-    updated_at bigint NOT NULL
+    updated_at bigint NOT NULL,
+    dark_dhash bigint,
+    dark_phash bigint
 );
 
 CREATE TABLE public.tags (
@@ -1644,6 +2061,7 @@ CREATE TABLE public.users (
     operator boolean DEFAULT false NOT NULL,
     created_at bigint NOT NULL,
     revoked_at bigint,
+    ends_at bigint,
     CONSTRAINT users_username_check CHECK ((username ~ '^[a-z0-9._-]{1,64}$'::text))
 );
 
@@ -1680,6 +2098,9 @@ ALTER TABLE ONLY public.delete_intents
 ALTER TABLE ONLY public.deleted_artifacts
     ADD CONSTRAINT deleted_artifacts_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.event_subscriptions
+    ADD CONSTRAINT event_subscriptions_pkey PRIMARY KEY (topic);
+
 ALTER TABLE ONLY public.generation_tasks
     ADD CONSTRAINT generation_tasks_generation_id_position_key UNIQUE (generation_id, "position");
 
@@ -1700,6 +2121,12 @@ ALTER TABLE ONLY public.images
 
 ALTER TABLE ONLY public.instance
     ADD CONSTRAINT instance_pkey PRIMARY KEY (key);
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_digest_key UNIQUE (digest);
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_pkey PRIMARY KEY (organization, username);
 
 ALTER TABLE ONLY public.job_schedules
     ADD CONSTRAINT job_schedules_pkey PRIMARY KEY (name);
@@ -1731,6 +2158,15 @@ ALTER TABLE ONLY public.objects
 ALTER TABLE ONLY public.organizations
     ADD CONSTRAINT organizations_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.quota_changes
+    ADD CONSTRAINT quota_changes_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.quota_limits
+    ADD CONSTRAINT quota_limits_pkey PRIMARY KEY (organization, meter);
+
+ALTER TABLE ONLY public.quota_usage
+    ADD CONSTRAINT quota_usage_pkey PRIMARY KEY (organization, meter);
+
 ALTER TABLE ONLY public.rejected_notices
     ADD CONSTRAINT rejected_notices_pkey PRIMARY KEY (id);
 
@@ -1739,6 +2175,9 @@ ALTER TABLE ONLY public.schema_migrations
 
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_pkey PRIMARY KEY (digest);
+
+ALTER TABLE ONLY public.sign_in_devices
+    ADD CONSTRAINT sign_in_devices_pkey PRIMARY KEY (digest, user_id);
 
 ALTER TABLE ONLY public.sign_in_failures
     ADD CONSTRAINT sign_in_failures_pkey PRIMARY KEY (attempt, subject);
@@ -1809,9 +2248,13 @@ CREATE INDEX images_checksum ON public.images USING btree (checksum);
 
 CREATE INDEX images_created_at ON public.images USING btree (created_at);
 
+CREATE INDEX images_listed ON public.images USING btree (organization, created_at, id);
+
 CREATE INDEX images_newest ON public.images USING btree (organization, name, COALESCE(ordinal, (0)::bigint));
 
 CREATE INDEX images_status ON public.images USING btree (status);
+
+CREATE INDEX invitations_username ON public.invitations USING btree (username);
 
 CREATE INDEX jobs_dead ON public.jobs USING btree (died_at, id) WHERE (status = 'dead'::text);
 
@@ -1839,9 +2282,15 @@ CREATE INDEX objects_blob ON public.objects USING btree (blob) WHERE (blob IS NO
 
 CREATE INDEX objects_gone ON public.objects USING btree (event_time) WHERE (NOT present);
 
+CREATE INDEX quota_changes_organization ON public.quota_changes USING btree (organization);
+
 CREATE INDEX sessions_expiry ON public.sessions USING btree (expires_at);
 
 CREATE INDEX sessions_user ON public.sessions USING btree (user_id);
+
+CREATE INDEX sign_in_devices_seen ON public.sign_in_devices USING btree (seen_at);
+
+CREATE INDEX sign_in_devices_user ON public.sign_in_devices USING btree (user_id);
 
 CREATE INDEX sign_in_failures_at ON public.sign_in_failures USING btree (at);
 
@@ -1853,7 +2302,7 @@ CREATE INDEX submissions_by_state ON public.submissions USING btree (organizatio
 
 CREATE INDEX submissions_newest ON public.submissions USING btree (organization, created_at DESC, id DESC);
 
-CREATE INDEX submissions_published ON public.submissions USING btree (organization, checksum) INCLUDE (id, dhash, phash) WHERE (state = 'PUBLISHED'::text);
+CREATE INDEX submissions_public ON public.submissions USING btree (organization, checksum) INCLUDE (id, dhash, phash, dark_dhash, dark_phash) WHERE (state = 'PUBLISHED'::text);
 
 CREATE INDEX submissions_source ON public.submissions USING btree (organization, source_kind, source_id) WHERE (state <> ALL (ARRAY['REJECTED'::text, 'WITHDRAWN'::text]));
 
@@ -1877,6 +2326,8 @@ CREATE INDEX uploads_search ON public.uploads USING gin (search) WITH (fastupdat
 
 CREATE INDEX uploads_unfinished ON public.uploads USING btree (organization, classification_status, event_time DESC, name DESC) WHERE (classification_status <> 'done'::text);
 
+CREATE INDEX users_ends_at ON public.users USING btree (ends_at) WHERE (ends_at IS NOT NULL);
+
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);
 
@@ -1892,6 +2343,15 @@ ALTER TABLE ONLY public.generation_tasks
 ALTER TABLE ONLY public.images
     ADD CONSTRAINT images_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);
 
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_maker_token_fkey FOREIGN KEY (maker_token) REFERENCES public.tokens(id);
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_maker_user_fkey FOREIGN KEY (maker_user) REFERENCES public.users(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.invitations
+    ADD CONSTRAINT invitations_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);
+
 ALTER TABLE ONLY public.memberships
     ADD CONSTRAINT memberships_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);
 
@@ -1903,6 +2363,9 @@ ALTER TABLE ONLY public.objects
 
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
+
+ALTER TABLE ONLY public.sign_in_devices
+    ADD CONSTRAINT sign_in_devices_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sign_in_links
     ADD CONSTRAINT sign_in_links_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
