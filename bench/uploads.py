@@ -25,7 +25,7 @@ from bench.measure import Table, cpu_seconds, median, tree
 from bench.pictures import two_megapixels
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
-from safelight.http.frame import Frame
+from safelight.http.frame import Frame, Registry
 from safelight.infra import logs
 from safelight.infra.activity import Units
 from safelight.infra.injected import Ids, RandomIds
@@ -82,7 +82,9 @@ def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
             await asyncio.get_running_loop().run_in_executor(pool, incoming.discard)
         return Response(b"{}", 201)
 
-    return Frame(api, load(), ids=ids, metrics=Metrics(), body_limits={"/api/upload": None})
+    registry = Registry(load(), Metrics())
+    registry.add(ids, as_type=Ids)
+    return Frame(api, registry, {"/api/upload": None})
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ import jsonschema_rs
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from safelight.app import create_api
-from safelight.settings import load
 
 
 class Checked:
@@ -70,7 +69,7 @@ def _problem(scope: Scope, answer: _Answer) -> str | None:
 
 @cache
 def description() -> dict[str, Any]:
-    return create_api(load()).openapi()
+    return create_api().openapi()
 
 
 @cache

@@ -1,5 +1,7 @@
 """The ASGI application: routers, error mapper and frame around services opened elsewhere."""
 
+from functools import cache
+
 from fastapi import FastAPI
 from starlette.types import ASGIApp
 
@@ -12,8 +14,6 @@ from safelight.generations.routes import router as generations
 from safelight.http import errors
 from safelight.http.described import REFUSALS
 from safelight.http.frame import Frame, Registry
-from safelight.infra.injected import Ids
-from safelight.infra.metrics import Metrics
 from safelight.ingest.contract import DatabaseError
 from safelight.ingest.routes import router as ingest
 from safelight.library.routes import router as library
@@ -50,7 +50,10 @@ BODY_LIMITS: dict[str, int | None] = {
 }
 
 
-def create_api(settings: Settings) -> FastAPI:
+@cache
+def create_api(*, development: bool = False) -> FastAPI:
+    """The routes, made ready: what they say of themselves takes longer to read than anything that a
+    request does, so it is done once, and before the first of them."""
     api = FastAPI(
         title="Safelight",
         version=__version__,
@@ -62,27 +65,18 @@ def create_api(settings: Settings) -> FastAPI:
     )
     errors.install(
         api,
-        development=settings.development,
+        development=development,
         render_page=render_error_page,
         unavailable_as={"/api/upload": DatabaseError},
     )
     for router in ROUTERS:
         api.include_router(router)
+    nowhere = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
+    for route in api.routes:
+        route.matches(nowhere)
     return api
 
 
-def create_app(registry: Registry, *, eager: bool = False) -> ASGIApp:
-    """`eager`: with its routes made ready, which otherwise the first requests would wait for."""
-    api = create_api(registry.get(Settings))
-    api.state.registry = registry
-    if eager:
-        nowhere = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
-        for route in api.routes:
-            route.matches(nowhere)
-    return Frame(
-        api,
-        registry.get(Settings),
-        ids=registry.get(Ids),
-        metrics=registry.get(Metrics),
-        body_limits=BODY_LIMITS,
-    )
+def create_app(registry: Registry) -> ASGIApp:
+    api = create_api(development=registry.get(Settings).development)
+    return Frame(api, registry, BODY_LIMITS)

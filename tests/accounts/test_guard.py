@@ -32,7 +32,7 @@ THING = "/things/1"  # belongs to acme
 
 
 def add_routes(world: World) -> None:
-    api = world.api
+    api = world.own_api()
 
     @api.get("/in/{org}")
     @api.post("/in/{org}")
@@ -228,7 +228,7 @@ async def test_an_ended_session_is_nobody(world: World) -> None:
 @asynccontextmanager
 async def served(world: World) -> AsyncIterator[str]:
     """Over a real server: only there a refused socket gets an answer in HTTP."""
-    config = uvicorn.Config(world.api, port=0, lifespan="off", log_level="error")
+    config = uvicorn.Config(world.app, port=0, lifespan="off", log_level="error")
     server = uvicorn.Server(config)
     task = asyncio.create_task(server.serve())
     await until(lambda: server.started)

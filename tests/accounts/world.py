@@ -14,12 +14,11 @@ from safelight.accounts.guard import COOKIE, Credentials
 from safelight.accounts.invitations.invitations import Invitations
 from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
-from safelight.accounts.routes import router as accounts_router
 from safelight.accounts.services import open_accounts
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.accounts.tokens import Tokens
-from safelight.http import errors
-from safelight.http.frame import Registry
+from safelight.app import create_api, create_app
+from safelight.http.frame import Frame, Registry
 from safelight.http.paging import Cursors
 from safelight.infra.activity import Units
 from safelight.infra.base import Base
@@ -30,9 +29,7 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
 from safelight.settings import Settings, load
 from safelight.web.assets import Assets
-from safelight.web.pages.errors import render_error_page
 from safelight.web.rendering import Pages
-from safelight.web.routes import router as web_router
 
 HERE = "http://safelight.test"
 SAME_ORIGIN = {"sec-fetch-site": "same-origin"}
@@ -64,18 +61,20 @@ class World:
     passwords: Passwords = CHEAP
 
     def __post_init__(self) -> None:
-        self.registry = Registry(self.settings, self.db, Cursors("k" * 32), Pages(Assets()))
+        self.registry = Registry(
+            self.settings, self.db, Metrics(), Cursors("k" * 32), Pages(Assets())
+        )
         self.registry.add(self.clock, as_type=Clock)
         self.registry.add(self.ids, as_type=Ids)
         for service in open_accounts(self.base(), "k" * 32, self.passwords).services:
             self.registry.add(service)
-        self.api = FastAPI(openapi_url=None, redirect_slashes=False)
-        self.api.state.registry = self.registry
-        errors.install(
-            self.api, development=False, render_page=render_error_page, unavailable_as={}
-        )
-        self.api.include_router(accounts_router)
-        self.api.include_router(web_router)
+        self.app = create_app(self.registry)
+
+    def own_api(self) -> FastAPI:
+        """Routes that the test may add to: the usual ones are shared."""
+        api: FastAPI = create_api.__wrapped__()
+        self.app = Frame(api, self.registry, {})
+        return api
 
     def base(self) -> Base:
         bus, clock = Bus(self.db, "test"), self.clock
@@ -104,7 +103,7 @@ class World:
         return self.registry.get(Members)
 
     def client(self, *, address: str = "192.0.2.7", **options: Any) -> httpx.AsyncClient:
-        transport = httpx.ASGITransport(app=self.api, client=(address, 5000))
+        transport = httpx.ASGITransport(app=self.app, client=(address, 5000))
         return httpx.AsyncClient(transport=transport, base_url=HERE, **options)
 
     def browser(

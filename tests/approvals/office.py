@@ -8,7 +8,6 @@ import httpx
 from accounts.world import World
 from safelight.accounts.access import Role
 from safelight.approvals.lifecycle import Approval, Subject
-from safelight.approvals.routes import router
 from safelight.approvals.workflow import Approvals, Question
 from safelight.infra.activity import Unit, Units
 from safelight.infra.bus import Bus
@@ -46,7 +45,6 @@ class Office(World):
         units = Units(self.db, Bus(self.db, "office"), self.clock)
         self.approvals = Approvals(units, self.ids, WEEK_MS, {"thing": self.thing})
         self.registry.add(self.approvals)
-        self.api.include_router(router)
 
     async def as_role(self, role: Role, organization: str = ORG) -> httpx.AsyncClient:
         return self.program(await self.token(organization, role))

@@ -12,7 +12,6 @@ from typing import Any
 import httpx
 import uvicorn
 from argon2 import PasswordHasher
-from fastapi import FastAPI
 
 from objects.stores import Watch
 from safelight.accounts.access import Grant, Role
@@ -20,22 +19,20 @@ from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
 from safelight.accounts.services import open_accounts
 from safelight.accounts.tokens import Tokens
+from safelight.app import create_app
 from safelight.errors import Conflict
-from safelight.generations.artifacts.routes import router as artifacts_router
 from safelight.generations.fetch import Fetcher
 from safelight.generations.jobs import KINDS, work
 from safelight.generations.orders import WebhookAddresses
 from safelight.generations.providers import registry as providers
-from safelight.generations.routes import router as generations_router
 from safelight.generations.services import open_generations
 from safelight.generations.sweep import GenerationSweep
-from safelight.http import errors
-from safelight.http.frame import Frame, Registry
+from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
 from safelight.infra.base import Base, Feature
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
-from safelight.infra.injected import Clock, RandomIds, SystemClock
+from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import DAY
 from safelight.infra.queue.queue import Queue
@@ -43,9 +40,8 @@ from safelight.infra.queue.worker import Worker
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import ObjectStore
 from safelight.sandbox.sandbox import Sandbox
-from safelight.settings import Settings, load
+from safelight.settings import load
 from safelight.testing.waiting import until
-from safelight.web.pages.errors import render_error_page
 from sandbox.shared import shared_sandbox
 
 SECRET = "s" * 40
@@ -182,6 +178,7 @@ async def world(
         registry = Registry(settings, db, queue, bus, metrics, Cursors(SECRET), *made.services)
         registry.add(store, as_type=ObjectStore)
         registry.add(clock, as_type=Clock)
+        registry.add(ids, as_type=Ids)
         base = Base(settings, clock, ids, metrics, db, bus, queue, queue.units)
         for service in open_accounts(base, SECRET, CHEAP).services:
             registry.add(service)
@@ -201,16 +198,10 @@ async def _organizations(registry: Registry) -> None:
 
 @asynccontextmanager
 async def _served(registry: Registry, port: int) -> AsyncIterator[str]:
-    api = FastAPI(openapi_url=None, redirect_slashes=False)
-    api.state.registry = registry
-    errors.install(api, development=False, render_page=render_error_page, unavailable_as={})
-    for router in (generations_router, artifacts_router):
-        api.include_router(router)
-    app = Frame(
-        api, registry.get(Settings), ids=RandomIds(), metrics=registry.get(Metrics), body_limits={}
-    )
     with socket.create_server(("127.0.0.1", port)) as listener:
-        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False)
+        config = uvicorn.Config(
+            create_app(registry), lifespan="off", log_config=None, access_log=False
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server._serve([listener]))
         await until(lambda: server.started)

@@ -11,7 +11,6 @@ from inprocess import Application, application
 from safelight.accounts.guard import guarded_routes
 from safelight.app import BODY_LIMITS, create_api
 from safelight.infra.scratch import Scratch
-from safelight.settings import load
 from submissions.pictures import as_kind
 
 PICTURES = "/api/organizations/default/blocklist/pictures"
@@ -43,7 +42,7 @@ def test_every_limit_is_of_a_route_that_takes_a_body() -> None:
     """One that is misspelt would limit nothing."""
     taking = {
         route.path
-        for route in guarded_routes(create_api(load()))
+        for route in guarded_routes(create_api())
         if route.method in {"POST", "PUT", "PATCH"}
     }
     assert BODY_LIMITS.keys() <= taking

@@ -11,9 +11,9 @@ from websockets.exceptions import InvalidStatus
 from faults.relay import relay
 from harness import TOKEN
 from inprocess import Application, application
-from safelight.http.frame import READING_SECONDS, Frame
+from safelight.http.frame import READING_SECONDS, Frame, Registry
 from safelight.infra.db import LIMITS, seconds_left
-from safelight.infra.injected import RandomIds
+from safelight.infra.injected import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.settings import load
 
@@ -88,7 +88,9 @@ async def test_an_open_socket_has_all_the_time_its_statements_need() -> None:
     async def receive() -> Message:
         return {"type": "websocket.connect"}
 
-    frame = Frame(app, load(), ids=RandomIds(), metrics=Metrics(), body_limits={})
+    registry = Registry(load(), Metrics())
+    registry.add(RandomIds(), as_type=Ids)
+    frame = Frame(app, registry, {})
     await frame({"type": "websocket", "path": "/", "headers": []}, receive, send)
     assert left[0] <= READING_SECONDS
     assert left[1] == LIMITS.command

@@ -25,7 +25,6 @@ from harness import picture
 from inprocess import application
 from safelight.accounts.guard import COOKIE
 from safelight.app import create_api
-from safelight.settings import load
 
 EXAMPLES = 8
 HTML = {"accept": "text/html,application/xhtml+xml"}
@@ -52,7 +51,7 @@ def pages() -> Iterator[Page]:
     """What is not part of the described API, and the forms that are; forms first, so that what they
     leave behind is there to be shown."""
     yield Page(*NOWHERE)
-    for route in sorted(iter_route_contexts(create_api(load()).routes), key=_forms_first):
+    for route in sorted(iter_route_contexts(create_api().routes), key=_forms_first):
         path, methods = route.path_format or "", route.methods or set()
         if path.startswith(("/api/", "/static/")) or not methods & {"GET", "POST"}:
             continue

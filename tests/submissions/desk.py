@@ -10,7 +10,6 @@ import httpx
 from accounts.world import World
 from safelight.accounts.access import Role
 from safelight.approvals import jobs as approvals_jobs
-from safelight.approvals.routes import router as approvals_router
 from safelight.classification.classifiers import build
 from safelight.infra import kv
 from safelight.infra.base import Base
@@ -34,10 +33,8 @@ from safelight.sandbox.sandbox import Sandbox
 from safelight.submissions import jobs as submissions_jobs
 from safelight.submissions.findings import Label, Opinion
 from safelight.submissions.lifecycle import Submission
-from safelight.submissions.policies.routes import router as policies_router
 from safelight.submissions.process import Process
 from safelight.submissions.recovery.recover import Recovery
-from safelight.submissions.routes import router as submissions_router
 from safelight.submissions.services import Submissions, open_submissions
 from submissions.pictures import photo
 
@@ -89,8 +86,6 @@ class Desk(World):
         for thing in (self.queue, self.bus, *self.opened.services):
             self.registry.add(thing)
         self.registry.add(self.store, as_type=ObjectStore)
-        for router in (approvals_router, submissions_router, policies_router):
-            self.api.include_router(router)
 
     def open(self) -> None:
         """As the application does; again, after something about it was changed."""

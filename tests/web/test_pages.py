@@ -271,7 +271,7 @@ async def test_pages_are_sound(world: World) -> None:
 
 
 async def test_a_page_with_letters_in_its_path_is_come_back_to(world: World) -> None:
-    @world.api.get("/app/{org}/uploads/{name}")
+    @world.own_api().get("/app/{org}/uploads/{name}")
     async def page(access: Annotated[Access, allow(Role.VIEWER)]) -> None:
         del access
 

@@ -41,7 +41,7 @@ from safelight.accounts.origin import SAFE_METHODS, from_foreign_page, from_own_
 from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.accounts.sign_in.attempts import of_address
 from safelight.errors import Forbidden, InvalidRequest, Unauthenticated
-from safelight.http.frame import Registry
+from safelight.http.frame import services
 from safelight.infra.db import Database
 from safelight.infra.injected import TOKEN_PREFIX, Clock
 from safelight.infra.turns import whose
@@ -221,7 +221,7 @@ async def identify(connection: HTTPConnection) -> Caller | None:
     A socket calls this again now and then to learn that its credential has ended."""
     header = connection.headers.get("authorization")
     cookie = connection.cookies.get(COOKIE)
-    credentials = _registry(connection).get(Credentials)
+    credentials = services(connection).get(Credentials)
     whose.set(_from_where(connection))
     if header is not None:
         scheme, _, secret = header.partition(" ")
@@ -289,9 +289,4 @@ def _ours(connection: HTTPConnection) -> frozenset[str]:
 
 
 def _settings(connection: HTTPConnection) -> Settings:
-    return _registry(connection).get(Settings)
-
-
-def _registry(connection: HTTPConnection) -> Registry:
-    registry: Registry = connection.app.state.registry
-    return registry
+    return services(connection).get(Settings)

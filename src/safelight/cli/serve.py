@@ -89,7 +89,7 @@ async def _serve(
             between=leaving.check_opening,
         ) as registry:
             link = await first_start(registry.get(Units), settings, registry.get(Ids))
-            app = create_app(registry, eager=True)
+            app = create_app(registry)
             config = behind_door(app, settings, registry.get(Metrics))
             server = _Server(config, address, link)
             with leaving.told_to(lambda number: server.handle_exit(number, None)):

@@ -73,11 +73,17 @@ class Registry:
             raise LookupError(f"wiring.py provides no {kind.__name__}") from None
 
 
+def services(connection: HTTPConnection) -> Registry:
+    """They come with each request, so that routes are made once, whoever is served by them."""
+    found: Registry = connection.scope["services"]
+    return found
+
+
 def provided(kind: type) -> Any:
     """`ingest: Annotated[Ingest, provided(Ingest)]` in a route's signature."""
 
     async def find(connection: HTTPConnection) -> Any:
-        return connection.app.state.registry.get(kind)
+        return services(connection).get(kind)
 
     return Depends(find)
 
@@ -90,21 +96,17 @@ SettingsDep = Annotated[Settings, provided(Settings)]
 
 class Frame:
     def __init__(
-        self,
-        app: ASGIApp,
-        settings: Settings,
-        *,
-        ids: Ids,
-        metrics: Metrics,
-        body_limits: Mapping[str, int | None],
+        self, app: ASGIApp, registry: Registry, body_limits: Mapping[str, int | None]
     ) -> None:
         self._app = app
-        self._ids = ids
-        self._metrics = metrics
+        self._registry = registry
+        self._ids = registry.get(Ids)
+        self._metrics = registry.get(Metrics)
         self._body_limits = body_limits  # per route; None: the route counts for itself
-        self._headers = security_headers(settings.public_url)
+        self._headers = security_headers(registry.get(Settings).public_url)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["services"] = self._registry
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 be_brief(READING_SECONDS)

@@ -20,7 +20,7 @@ from safelight.errors import (
 )
 from safelight.http.described import Described, HistoryItem, PageOf
 from safelight.http.errors import as_safelight_error
-from safelight.http.frame import DatabaseDep, provided
+from safelight.http.frame import DatabaseDep, provided, services
 from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import AWAY, Database
@@ -61,8 +61,7 @@ def _account(request: Request, error: Exception) -> None:
         known = as_safelight_error(request, error)
     if isinstance(known, Unavailable):
         known = DatabaseError()
-    ingest: Ingest = request.app.state.registry.get(Ingest)
-    ingest.account_failure(known, error.__cause__ or error)
+    services(request).get(Ingest).account_failure(known, error.__cause__ or error)
 
 
 router = APIRouter(tags=["ingest"], route_class=Described)

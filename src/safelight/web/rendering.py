@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 
 from safelight.accounts.access import Caller
 from safelight.accounts.guard import COOKIE
-from safelight.http.frame import Registry, provided
+from safelight.http.frame import provided, services
 from safelight.infra.injected import iso
 from safelight.settings import Settings
 from safelight.web import navigation
@@ -54,16 +54,11 @@ class Pages:
         cookie = request.cookies.get(COOKIE)
         if cookie and shell.caller and shell.caller.kind == "user":
             # The session slides on the server; the browser's copy slides with every page.
-            set_cookie(response, registry_of(request).get(Settings), cookie)
+            set_cookie(response, services(request).get(Settings), cookie)
         return response
 
 
 PagesDep = Annotated[Pages, provided(Pages)]
-
-
-def registry_of(request: Request) -> Registry:
-    registry: Registry = request.app.state.registry
-    return registry
 
 
 def _shell(request: Request) -> Shell:

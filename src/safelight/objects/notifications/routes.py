@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse
 from safelight.accounts.guard import Guard
 from safelight.errors import InvalidJson, NotFound, Unauthenticated
 from safelight.http.described import Described
-from safelight.http.frame import provided
+from safelight.http.frame import provided, services
 from safelight.objects.notifications.answers import TakenAnswer
 from safelight.objects.notifications.intake import Intake
 from safelight.settings import Settings
@@ -30,7 +30,7 @@ class EventsSender(Guard):
     """A bucket's notifications, which know one shared token and no organization."""
 
     async def __call__(self, request: Request) -> None:
-        settings: Settings = request.app.state.registry.get(Settings)
+        settings = services(request).get(Settings)
         if settings.events_token is None:
             raise NotFound
         expected = settings.events_token.get_secret_value()

@@ -7,7 +7,8 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.http.frame import services
+from safelight.web.rendering import Context, Pages
 
 _TITLES = {
     403: "Not allowed",
@@ -31,7 +32,7 @@ def render_error_page(request: Request, status: int, body: dict[str, Any]) -> Re
         return RedirectResponse(_sign_in_address(request), 303)
     title = _TITLES.get(status, "Something went wrong")
     page = ErrorPage(title=title, status=status, message=body["error"], code=body["code"])
-    return registry_of(request).get(Pages).render(request, page, status)
+    return services(request).get(Pages).render(request, page, status)
 
 
 def _sign_in_address(request: Request) -> str:

@@ -15,13 +15,13 @@ from safelight.accounts.passwords import LEAST_CHARACTERS
 from safelight.accounts.sign_in.flow import SignIn
 from safelight.accounts.tokens import Tokens
 from safelight.errors import InvalidRequest, SafelightError
-from safelight.http.frame import provided
+from safelight.http.frame import provided, services
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.quotas import repo as quotas
 from safelight.settings import Settings
 from safelight.web.gauges import Gauge, gauges
-from safelight.web.rendering import Context, Pages, registry_of
+from safelight.web.rendering import Context, Pages
 
 router = APIRouter(include_in_schema=False)
 
@@ -97,7 +97,7 @@ async def _render(
     new_token: NewToken | None = None,
     problem: SafelightError | None = None,
 ) -> Response:
-    registry = registry_of(request)
+    registry = services(request)
     db, now = registry.get(Database), registry.get(Clock).now_ms()
     user = await repo.user(db, caller.id)  # None: a token is calling
     used = await quotas.quotas_of(db, _administered(caller), now)

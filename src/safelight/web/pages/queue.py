@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.guard import AsOperator
 from safelight.errors import SafelightError
-from safelight.http.frame import QueueDep
+from safelight.http.frame import QueueDep, services
 from safelight.http.paging import Cursors
 from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
@@ -25,7 +25,7 @@ from safelight.submissions.recovery.records import to_ms
 from safelight.submissions.recovery.recover import StuckSubmission, stuck, timeouts
 from safelight.web.charts import BarPart, Chart, Hour, draw
 from safelight.web.publishing import duration
-from safelight.web.rendering import Context, Pages, PagesDep, registry_of
+from safelight.web.rendering import Context, Pages, PagesDep
 
 router = APIRouter(include_in_schema=False)
 
@@ -143,7 +143,7 @@ async def _done(request: Request, pages: Pages, verb: Awaitable[None]) -> Respon
 
 
 async def _page(request: Request, cursor: str | None, problem: str | None = None) -> QueuePage:
-    registry = registry_of(request)
+    registry = services(request)
     queue, now = registry.get(Queue), registry.get(Clock).now_ms()
     letters, more = await _letters(queue, registry.get(Cursors), cursor)
     hours = await queue.throughput()

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import MemberById, ViewerById
 from safelight.errors import NotFound
-from safelight.http.frame import DatabaseDep, provided
+from safelight.http.frame import DatabaseDep, provided, services
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
@@ -20,7 +20,7 @@ from safelight.submissions.findings import Finding, Severity
 from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
 from safelight.submissions.recovery.decide import Staleness, Tempo, staleness
 from safelight.web.publishing import ProgressStep, steps
-from safelight.web.rendering import Context, PagesDep, registry_of
+from safelight.web.rendering import Context, PagesDep
 
 router = APIRouter(include_in_schema=False)
 
@@ -79,7 +79,7 @@ async def _visible(db: Database, caller: Caller, submission_id: str, role: Role)
 async def _page(
     request: Request, caller: Caller, organization: str, submission_id: str
 ) -> SubmissionPage:
-    registry, role = registry_of(request), caller.organizations[organization]
+    registry, role = services(request), caller.organizations[organization]
     db, now = registry.get(Database), registry.get(Clock).now_ms()
     # Before the submission is read, so that whatever changes from here on is news to the page.
     _, newest = await activity.bounds(db, organization)

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, SafelightError
-from safelight.http.frame import provided
+from safelight.http.frame import provided, services
 from safelight.http.paging import Cursors
 from safelight.infra import activity
 from safelight.infra.db import Database
@@ -21,7 +21,7 @@ from safelight.submissions import repo
 from safelight.submissions.lifecycle import Submission, SubmissionState
 from safelight.submissions.recovery.decide import Tempo, staleness
 from safelight.submissions.submit import SubmissionRequest, Submit
-from safelight.web.rendering import Context, PagesDep, registry_of
+from safelight.web.rendering import Context, PagesDep
 
 router = APIRouter(include_in_schema=False)
 
@@ -122,7 +122,7 @@ async def _page(
     typed: Typed,
     problem: str | None = None,
 ) -> SubmissionsPage:
-    db = registry_of(request).get(Database)
+    db = services(request).get(Database)
     may_submit = access.caller.organizations[access.organization] >= Role.MEMBER
     # Before the rows are read, so that whatever changes from here on is news to the page.
     _, newest = await activity.bounds(db, access.organization)
@@ -146,7 +146,7 @@ async def _rows(
     request: Request, organization: str, wanted: SubmissionState | None, cursor: str | None
 ) -> tuple[list[SubmissionRow], str | None]:
     """And the cursor of what follows."""
-    registry = registry_of(request)
+    registry = services(request)
     cursors, tempo = registry.get(Cursors), registry.get(Tempo)
     now = registry.get(Clock).now_ms()
     purpose = f"submissions-page:{organization}:{wanted}"

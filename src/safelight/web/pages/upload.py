@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound, SafelightError
-from safelight.http.frame import DatabaseDep, provided
+from safelight.http.frame import DatabaseDep, provided, services
 from safelight.http.paging import Cursors
 from safelight.infra import activity
 from safelight.infra.db import Database
@@ -26,7 +26,7 @@ from safelight.library.routes import request_deletion
 from safelight.settings import Settings
 from safelight.web.gallery.card import STATUS_WORDS, Card, GalleryFilter
 from safelight.web.gallery.read import Gallery
-from safelight.web.rendering import Context, PagesDep, registry_of
+from safelight.web.rendering import Context, PagesDep
 
 router = APIRouter(include_in_schema=False)
 
@@ -181,7 +181,7 @@ async def _page(
     deleted: bool = False,
     problem: str | None = None,
 ) -> UploadPage:
-    registry, gallery = registry_of(request), _gallery(request, access)
+    registry, gallery = services(request), _gallery(request, access)
     settings = registry.get(Settings)
     # Before the cards are read, so that whatever changes from here on is news to the page.
     _, newest = await activity.bounds(gallery.db, gallery.organization)
@@ -204,7 +204,7 @@ async def _page(
 
 
 def _gallery(request: Request, access: Access) -> Gallery:
-    find = registry_of(request).get
+    find = services(request).get
     return Gallery(find(Database), find(Cursors), find(Clock), access.organization)
 
 

@@ -14,12 +14,12 @@ from safelight.approvals import repo
 from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals
 from safelight.errors import InvalidRequest, SafelightError
-from safelight.http.frame import provided
+from safelight.http.frame import provided, services
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.states import Phase
 from safelight.submissions.lifecycle import SUBJECT
-from safelight.web.rendering import Context, Pages, PagesDep, registry_of
+from safelight.web.rendering import Context, Pages, PagesDep
 
 router = APIRouter(include_in_schema=False)
 
@@ -106,7 +106,7 @@ async def _decided(
 
 
 async def _page(request: Request, access: Access, problem: str | None = None) -> WorkflowPage:
-    db, organization = registry_of(request).get(Database), access.organization
+    db, organization = services(request).get(Database), access.organization
     # Before the requests are read, so that whatever changes from here on is news to the page.
     _, newest = await activity.bounds(db, organization)
     pending = await repo.page(db, organization, ApprovalStatus.PENDING, None, PENDING)
