@@ -69,7 +69,7 @@ def _problem(scope: Scope, answer: _Answer) -> str | None:
 
 @cache
 def description() -> dict[str, Any]:
-    return create_api().openapi()
+    return create_api(development=False).openapi()
 
 
 @cache

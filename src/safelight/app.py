@@ -51,7 +51,7 @@ BODY_LIMITS: dict[str, int | None] = {
 
 
 @cache
-def create_api(*, development: bool = False) -> FastAPI:
+def create_api(*, development: bool) -> FastAPI:
     """The routes, made ready: what they say of themselves takes longer to read than anything that a
     request does, so it is done once, and before the first of them."""
     api = FastAPI(

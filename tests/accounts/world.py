@@ -72,7 +72,7 @@ class World:
 
     def own_api(self) -> FastAPI:
         """Routes that the test may add to: the usual ones are shared."""
-        api: FastAPI = create_api.__wrapped__()
+        api: FastAPI = create_api.__wrapped__(development=False)
         self.app = Frame(api, self.registry, {})
         return api
 
