@@ -14,9 +14,10 @@ PIECES = [b"one", b"two", b"three", b"four"]
 SIZE = sum(map(len, PIECES))
 
 
-async def pieces(wait: float) -> AsyncIterator[bytes]:
-    for piece in PIECES:
-        await asyncio.sleep(wait)
+async def pieces(first: float, others: float = 0) -> AsyncIterator[bytes]:
+    """Each after so many seconds."""
+    for number, piece in enumerate(PIECES):
+        await asyncio.sleep(others if number else first)
         yield piece
 
 
@@ -47,8 +48,8 @@ async def body(response: Response) -> bytes:
 
 async def test_slow_but_moving_bytes_arrive(monkeypatch: pytest.MonkeyPatch) -> None:
     """Together they take longer than the first one may."""
-    monkeypatch.setattr(content, "FIRST_BYTE_SECONDS", 0.5)
-    assert await body(await asked(pieces(0.3))) == b"".join(PIECES)
+    monkeypatch.setattr(content, "FIRST_BYTE_SECONDS", 1.0)
+    assert await body(await asked(pieces(0, 0.4))) == b"".join(PIECES)
 
 
 async def test_bytes_that_do_not_come_are_an_error_before_the_answer(

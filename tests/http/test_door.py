@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import socket
 import statistics
 import threading
@@ -19,6 +20,7 @@ from websockets.sync.client import connect
 
 from conftest import reachable_directory
 from harness import TOKEN, Server, await_ready, launch, picture
+from safelight.http.door import files_allowed, open_more_files
 from safelight.http.doorkeeper import Doorkeeper, DoorLimits
 from safelight.http.frame import SECURITY_HEADERS
 from safelight.infra.metrics import Metrics
@@ -28,15 +30,21 @@ from safelight.testing.waiting import eventually
 pytestmark = pytest.mark.process
 MIB = 1024 * 1024
 FILES = 1024
-PATIENCE = {"SAFELIGHT_HEADER_SECONDS": "1.5", "SAFELIGHT_BODY_IDLE_SECONDS": "1.5"}
+# More than a busy machine makes a client wait that is neither silent nor slow.
+PATIENCE_SECONDS = 4
+PATIENCE = {
+    "SAFELIGHT_HEADER_SECONDS": str(PATIENCE_SECONDS),
+    "SAFELIGHT_BODY_IDLE_SECONDS": str(PATIENCE_SECONDS),
+}
 UPLOAD = (
     b"POST /api/upload HTTP/1.1\r\nhost: here\r\nauthorization: Bearer %s\r\n"
     b"content-type: multipart/form-data; boundary=b\r\n" % TOKEN.encode()
 )
 LOGIN = b"POST /login HTTP/1.1\r\nhost: here\r\ncontent-type: application/json\r\n"
+KEY = b"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
 SOCKET = (
     b"GET /x HTTP/1.1\r\nhost: here\r\nconnection: upgrade\r\nupgrade: websocket\r\n"
-    b"sec-websocket-version: 13\r\nsec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+    b"sec-websocket-version: 13\r\n" + KEY
 )
 PART = b'--b\r\nContent-Disposition: form-data; name="file"; filename="slow.png"\r\n\r\n'
 
@@ -117,12 +125,12 @@ def test_a_header_without_end(server: Server) -> None:
     attacker.start()
     try:
         eventually(lambda: refused)
-        attacked = p99(latencies(server))
+        # A machine that is busy with other things makes one round slow; an attack that is felt, all.
+        eventually(lambda: p99(latencies(server)) < 50 * control + 0.1)
     finally:
         over.set()
         attacker.join()
     assert set(refused) == {(431, "HEADER_TOO_LARGE")}
-    assert attacked < 50 * control + 0.1
     assert process.memory_info().rss < before + 50 * MIB
 
 
@@ -148,16 +156,28 @@ def test_a_header_without_end(server: Server) -> None:
         ((SOCKET, b"content-length: 5\r\n\r\n"), (400, "MALFORMED_REQUEST")),
         ((SOCKET, b"transfer-encoding: chunked\r\n\r\n"), (400, "MALFORMED_REQUEST")),
         ((SOCKET, b"cookie: %b\r\n\r\n" % (b"y" * 10_000)), (431, "HEADER_TOO_LARGE")),
+        ((SOCKET, KEY, b"\r\n"), (400, "MALFORMED_REQUEST")),
+        ((SOCKET.replace(KEY, b""), b"\r\n"), (400, "MALFORMED_REQUEST")),
+        ((SOCKET.replace(b"GET", b"POST"), b"\r\n"), (400, "MALFORMED_REQUEST")),
+        ((SOCKET, b"\r\n"), (404, "NOT_FOUND")),
     ],
     ids=[
         *("fields", "value", "path", "query", "lines", "tls", "lengths", "trailer", "extension"),
-        *("crumbs", "socket body", "socket chunks", "socket cookie"),
+        *("crumbs", "socket body", "socket chunks", "socket cookie", "socket keys", "socket keyless"),
+        *("socket method", "socket nowhere"),
     ],
 )  # fmt: skip
 def test_too_much_before_there_is_a_request(
     server: Server, pieces: tuple[bytes, ...], refusal: tuple[int, str]
 ) -> None:
     assert told(server, *pieces) == refusal
+
+
+def test_a_socket_is_not_asked_for_ahead_of_an_answer(server: Server) -> None:
+    """It could not wait for its turn, as requests do; and two would speak on one connection."""
+    with closing(dial(server)) as line:
+        send(line, b"GET /readyz HTTP/1.1\r\nhost: here\r\n\r\n" + SOCKET + b"\r\n")
+        assert hear(line)[0] == 0
 
 
 def test_requests_sent_ahead_of_their_answers_are_few(server: Server) -> None:
@@ -203,12 +223,11 @@ def test_a_flood_of_small_chunks(server: Server, size: int) -> None:
         attacker.start()
     try:
         assert sent.acquire(timeout=20)
-        attacked = latencies(server, 20)
+        eventually(lambda: statistics.median(latencies(server, 20)) < 20 * control + 0.1)
     finally:
         over.set()
         for attacker in attackers:
             attacker.join()
-    assert statistics.median(attacked) < 20 * control + 0.1
 
 
 def test_headers_go_with_their_answers(server: Server) -> None:
@@ -280,7 +299,7 @@ def test_a_body_that_is_slow_is_let_be(server: Server) -> None:
         pieces = [body[start : start + 20] for start in range(0, len(body), 20)]
         for piece in pieces:
             line.sendall(piece)
-            time.sleep(3 / len(pieces))
+            time.sleep(1.5 * PATIENCE_SECONDS / len(pieces))
         assert hear(line)[0] == 201
 
 
@@ -290,7 +309,7 @@ def test_a_socket_outlives_the_limits_and_its_client_may_speak(server: Server) -
     with connect(url, additional_headers=headers) as live:
         for message in ("hello", b"\0" * 1000, "x" * 60_000, [b"in", b"pieces"]):
             live.send(message)
-        time.sleep(2)
+        time.sleep(1.25 * PATIENCE_SECONDS)
         live.send("still here")
         server.upload(picture(), "told.jpg")
         while json.loads(live.recv(20)).get("name") != "told.jpg":
@@ -344,3 +363,24 @@ def test_who_is_turned_away() -> None:
 def test_there_are_two_files_for_each_connection() -> None:
     assert DoorLimits.of(load(), 1024).connections < 1024 // 2
     assert DoorLimits.of(load(), 1_000_000).connections == 8192
+
+
+def test_where_files_have_no_limit_there_is_room_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = resource.RLIM_INFINITY
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (endless, endless))
+    assert DoorLimits.of(load(), files_allowed()).connections == 8192
+
+
+@pytest.mark.parametrize("refusal", [ValueError, OSError])
+def test_a_system_that_gives_no_more_files_stops_no_start(
+    monkeypatch: pytest.MonkeyPatch, refusal: type[Exception]
+) -> None:
+    asked = []
+
+    def refuse(*given: Any) -> None:
+        asked.append(given)
+        raise refusal
+
+    monkeypatch.setattr(resource, "setrlimit", refuse)
+    open_more_files()
+    assert asked

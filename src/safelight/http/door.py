@@ -12,6 +12,8 @@ reset instead of the answer.
 
 import asyncio
 import resource
+import sys
+from contextlib import suppress
 from typing import Any
 
 import uvicorn
@@ -122,12 +124,18 @@ class Door(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         if len(self.pipeline) >= _SENT_AHEAD:
             self._reject(MalformedRequest())
-        if self.parser.should_upgrade() and self._should_upgrade() and has_body(self.headers):
-            self._reject(MalformedRequest())
+        if self.parser.should_upgrade() and self._should_upgrade():
+            self._check_upgrade()
         self._progress()
         if any(name == b"x-forwarded-for" for name, _ in self.headers):
             self._keeper.note_proxy(self.client, self.loop.time())
         super().on_headers_complete()
+
+    def _check_upgrade(self) -> None:
+        """Behind an answer under way it would take the connection from it. That answer would never
+        hear that there is room again, nor that its client has gone, and wait for ever."""
+        if has_body(self.headers) or self._request is not None:
+            self._reject(MalformedRequest())
 
     def on_chunk_header(self) -> None:
         self._crumbs += _CHUNK_BYTES
@@ -283,15 +291,23 @@ def has_body(headers: list[tuple[bytes, bytes]]) -> bool:
 
 
 def open_more_files() -> None:
-    """As many as the system lets us have."""
+    """As many as the system lets us have. Some name a limit that they do not give; then it stays at
+    what we have."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def files_allowed() -> int:
+    """How many this process may have open. Without a limit the system says -1."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if files == resource.RLIM_INFINITY else files
 
 
 def behind_door(app: ASGIApp, settings: Settings, metrics: Metrics) -> uvicorn.Config:
     """How this application is served, wherever it is."""
-    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    keeper = Doorkeeper(DoorLimits.of(settings, files), metrics, settings.trusted_proxies)
+    limits = DoorLimits.of(settings, files_allowed())
+    keeper = Doorkeeper(limits, metrics, settings.trusted_proxies)
     return uvicorn.Config(
         app,
         http=lambda **given: Turnstile(Door(keeper, **given)),  # type: ignore[arg-type]  # only called

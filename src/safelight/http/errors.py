@@ -11,6 +11,7 @@ from fastapi.exceptions import RequestValidationError, WebSocketRequestValidatio
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from safelight import errors
 from safelight.errors import SafelightError, public_words
@@ -73,6 +74,12 @@ def install(
         Exception,
     ):
         app.add_exception_handler(kind, handler)
+    app.router.default = _nowhere
+
+
+async def _nowhere(_: Scope, __: Receive, ___: Send) -> None:
+    """Sockets too: by itself the router would send them away without a word."""
+    raise errors.NotFound
 
 
 def written_out(error: SafelightError) -> bytes:
@@ -158,5 +165,6 @@ def _is_json(request: Request) -> bool:
 
 
 def _wants_page(request: Request) -> bool:
-    """Browsers list text/html; programs say */* or application/json."""
-    return "text/html" in request.headers.get("accept", "")
+    """Browsers list text/html; programs say */* or application/json. Nobody sees what a socket is
+    answered."""
+    return request.scope["type"] == "http" and "text/html" in request.headers.get("accept", "")

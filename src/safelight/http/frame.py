@@ -115,6 +115,8 @@ class Frame:
         exchange = _Exchange(scope, receive, send, self._body_limits, self._ids, self._headers)
         if scope["method"] in READING:
             be_brief(READING_SECONDS)
+        else:
+            be_patient()  # else it has the haste of the one it was sent behind, which begins it
         structlog.contextvars.clear_contextvars()
         structlog.contextvars.bind_contextvars(requestId=exchange.request_id)
         try:

@@ -4,9 +4,10 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.exceptions import InvalidMessage
+from websockets.exceptions import InvalidHandshake, InvalidMessage
+from websockets.http11 import Request
 
-from safelight.errors import HeaderTooLarge, MalformedRequest
+from safelight.errors import HeaderTooLarge, MalformedRequest, SafelightError
 from safelight.http.doorkeeper import Doorkeeper
 from safelight.http.errors import written_out
 from safelight.http.turnstile import SHORT_STEP
@@ -43,10 +44,21 @@ class Speaker(WebSocketsSansIOProtocol):
         if not self.handshake_initiated and not self.transport.is_closing():
             # The header was complete before we came; what this parser refuses nobody would answer.
             malformed = isinstance(self.conn.handshake_exc, InvalidMessage)
-            error = MalformedRequest() if malformed else HeaderTooLarge()
-            self._keeper.note(error.code, self.client, self.loop.time())
-            self.transport.write(written_out(error))
-            self.transport.close()
+            self._refuse(MalformedRequest() if malformed else HeaderTooLarge())
+
+    def handle_connect(self, event: Request) -> None:
+        """What is no way to ask for a socket is refused in our words, not in the library's."""
+        try:
+            self.conn.process_request(event)
+        except InvalidHandshake:
+            self._refuse(MalformedRequest())
+        else:
+            super().handle_connect(event)
+
+    def _refuse(self, error: SafelightError) -> None:
+        self._keeper.note(error.code, self.client, self.loop.time())
+        self.transport.write(written_out(error))
+        self.transport.close()
 
     def handle_events(self) -> None:
         now = self.loop.time()

@@ -203,7 +203,7 @@ async def poll(
     access: AsViewer,
     db: DatabaseDep,
     messages: Annotated[Messages, provided(Messages)],
-    after: Seq = 0,
+    after: Seq | None = None,
     limit: Limit = DEFAULT_LIMIT,
     types: Annotated[str | None, Query(description="Comma list; `*` adds the inner ones.")] = None,
 ) -> dict[str, Any]:
@@ -215,8 +215,8 @@ async def poll(
         chosen = messages.choose(asked, admin=_is_admin(access))
         show = messages.show_inner if chosen is None or set(chosen) - set(messages.types) else show
     floor, newest = await activity.bounds(db, organization)
-    notice = out_of_bounds(after or None, floor, newest)
-    position = max(after, floor)
+    notice = out_of_bounds(after, floor, newest)
+    position = max(after or 0, floor)
     rows = await activity.feed(db, organization, after=position, limit=limit + 1, types=chosen)
     more = len(rows) > limit
     return {
