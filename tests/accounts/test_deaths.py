@@ -57,7 +57,11 @@ async def changes(world: World) -> AsyncIterator[Change]:
     yield lambda: make_link(world.db, world.ids, eve, world.clock.now_ms())
     yield lambda: sign_in.with_code(link.removeprefix("/login?code="), cookie=None)
     old, new = await world.cookie("eve"), await world.cookie("eve")
-    yield lambda: sign_in.with_password("eve", PASSWORD, address=None, cookie=old)
+    await world.user("ivy")
+    ivys = await sign_in.with_password("ivy", PASSWORD, address=None, cookie=None)
+    yield lambda: sign_in.with_password(
+        "eve", PASSWORD, address=None, cookie=old, device=ivys.device
+    )
     world.clock.advance(hours=2)
     yield lambda: world.credentials.of_session(new)
     yield lambda: sign_in.out(new)

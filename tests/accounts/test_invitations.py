@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from accounts.world import World
+from holding import until_waiting
 from safelight.accounts import repo
-from safelight.accounts.access import Caller, Grant, Invitation, Role
+from safelight.accounts.access import Caller, Grant, Invitation, Role, Token
 from safelight.accounts.invitations.invitations import SignInFirst, UnknownInvitation
 from safelight.accounts.members import LastAdmin
+from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.accounts.sign_in.flow import Opened
 from safelight.accounts.sign_in.links import DeadLink
 from safelight.errors import Unauthenticated
@@ -80,6 +82,61 @@ async def test_an_existing_user_brings_both_the_link_and_the_session(
     dora = await accept(world, code, cookie)
     assert dora.organizations == {"acme": Role.MEMBER, "globex": Role.ADMIN}
     assert await world.credentials.of_session(cookie) is None, "with more rights, a new session"
+
+
+async def leave_at_once(world: World, ada: Caller) -> None:
+    """Dora comes, and goes before she has chosen a password. Then ada removes her."""
+    opened = await world.sign_in.with_code(await invite(world, ada), cookie=None)
+    await world.sign_in.out(opened.cookie)
+    await world.members.remove("acme", "dora", actor=ada)
+
+
+async def test_who_left_without_a_password_comes_back_by_another_invitation(
+    world: World, ada: Caller
+) -> None:
+    await leave_at_once(world, ada)
+    dora = await accept(world, await invite(world, ada, role=Role.APPROVER))
+    assert (dora.name, dora.organizations) == ("dora", {"acme": Role.APPROVER})
+
+
+async def test_who_stayed_away_until_the_session_ended_does_so_too(
+    world: World, ada: Caller
+) -> None:
+    await accept(world, await invite(world, ada))
+    world.clock.advance(days=31)
+    ada = await signed_in(world, await world.cookie("ada"))
+    assert not isinstance(await world.members.put("acme", "dora", Role.VIEWER, actor=ada), tuple)
+    await world.members.remove("acme", "dora", actor=ada)
+    assert (await accept(world, await invite(world, ada))).name == "dora"
+
+
+Keeping = Callable[[World, str], Awaitable[object]]
+WAYS_IN: dict[str, Keeping] = {
+    "a password": lambda world, dora: repo.set_password(world.db, dora, "hash"),
+    "a session": lambda world, dora: sign_in_repo.add_session(world.db, b"1", dora, 1, LATER),
+    "a link": lambda world, dora: sign_in_repo.add_link(world.db, b"1", dora, 1, LATER),
+    "a token": lambda world, dora: repo.add_token(world.db, token_of(dora), b"1"),
+    "another organization": lambda world, dora: repo.put_member(world.db, "globex", dora, Role.VIEWER, 1),
+    "the whole server": lambda world, dora: repo.reinstate_user(world.db, dora, operator=True),
+}  # fmt: skip
+LATER = 1_900_000_000_000
+
+
+def token_of(user_id: str) -> Token:
+    return Token("tok", "globex", "t", Grant(Role.VIEWER), "dora", 1, None, None, user_id)
+
+
+@pytest.mark.parametrize("keeping", WAYS_IN.values(), ids=WAYS_IN)
+async def test_an_account_with_anything_to_it_is_its_owners(
+    world: World, ada: Caller, keeping: Keeping
+) -> None:
+    await leave_at_once(world, ada)
+    dora = await repo.user_named(world.db, "dora")
+    assert dora is not None
+    await keeping(world, dora.id)
+    code = await invite(world, ada)
+    with pytest.raises(SignInFirst):
+        await world.sign_in.with_code(code, cookie=None)
 
 
 async def test_a_revoked_user_never_accepts(world: World, ada: Caller) -> None:
@@ -230,6 +287,26 @@ async def test_two_organizations_invite_a_name_nobody_has(world: World, ada: Cal
     assert dora is not None
     assert len(dora.roles) == 1, "the other one is still to be accepted, by whoever is dora now"
     assert len(await pending(world)) == 1
+
+
+async def test_two_organizations_invite_one_who_left_without_a_password(
+    world: World, ada: Caller
+) -> None:
+    """One of the two links opens the account, or an admin of each would be in the other's."""
+    await leave_at_once(world, ada)
+    await world.user("gus", {"globex": Role.ADMIN})
+    gus = await signed_in(world, await world.cookie("gus"))
+    put = await world.members.put("globex", "dora", Role.ADMIN, actor=gus)
+    assert isinstance(put, tuple)
+    code = await invite(world, ada)
+    armed = failpoints.arm("accounts.put_member", "hold@1")
+    first = asyncio.create_task(try_code(world, code))
+    await armed.passed()
+    second = asyncio.create_task(try_code(world, put[1].removeprefix("/login?code=")))
+    await until_waiting(world.db, 1)
+    failpoints.disarm("accounts.put_member")
+    assert isinstance(await first, Opened)
+    assert isinstance(await second, SignInFirst)
 
 
 async def test_withdrawn_while_it_is_being_accepted(world: World, ada: Caller) -> None:

@@ -2,12 +2,16 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import httpx
 import pytest
 
 from accounts.world import PASSWORD, World
+from holding import until_waiting
 from safelight.accounts.access import Role
+from safelight.infra import failpoints
 
 HOME, AWAY = "192.0.2.7", "198.51.100.1"
 
@@ -155,3 +159,63 @@ async def test_two_people_at_one_browser_are_both_known(world: World) -> None:
             await guess(world, 10, name=name)
         for name in ("ada", "bob"):
             assert (await enter(client, name=name)).status_code == 303
+
+
+async def test_a_success_in_a_known_browser_takes_back_ones_own_failures(world: World) -> None:
+    async with world.browser(address=AWAY) as known:
+        await enter(known)
+        for _ in range(2):
+            tried = [(await enter(known, "wrong")).status_code for _ in range(9)]
+            assert tried == [401] * 9
+            assert (await enter(known)).status_code == 303
+    assert await counted(world, "device:ada@%") == 0
+
+
+async def test_whoever_shares_a_browser_does_not_wipe_anothers_count(world: World) -> None:
+    async with shared_browser(world) as shared:
+        tried = []
+        for _ in range(3):
+            tried += [(await enter(shared, "wrong")).status_code for _ in range(4)]
+            assert (await enter(shared, name="bob")).status_code == 303
+        assert tried == [401] * 10 + [429] * 2
+        world.clock.advance(minutes=15)
+        assert (await enter(shared)).status_code == 303
+
+
+async def test_nor_with_a_guess_that_began_before(world: World) -> None:
+    """It counts as a stranger's: the browser is known by another secret by now."""
+    async with shared_browser(world) as shared:
+        armed = failpoints.arm("accounts.sign_in.add_failure", "hold@1")
+        guessing = asyncio.create_task(enter(shared, "wrong"))
+        await armed.passed()
+        assert (await enter(shared, name="bob")).status_code == 303
+        failpoints.disarm("accounts.sign_in.add_failure")
+        assert (await guessing).status_code == 401
+    assert await counted(world, f"both:ada@{AWAY}") == 1
+
+
+async def test_nor_with_a_guess_at_the_same_moment(world: World) -> None:
+    async with shared_browser(world) as shared:
+        armed = failpoints.arm("accounts.sign_in.clear_failures", "hold@1")
+        entering = asyncio.create_task(enter(shared, name="bob"))
+        await armed.passed()
+        guessing = asyncio.create_task(enter(shared, "wrong"))
+        await until_waiting(world.db, 1)
+        failpoints.disarm("accounts.sign_in.clear_failures")
+        assert (await entering).status_code == 303
+        assert (await guessing).status_code == 401
+    assert await counted(world, f"both:ada@{AWAY}") == 1
+
+
+@asynccontextmanager
+async def shared_browser(world: World) -> AsyncIterator[httpx.AsyncClient]:
+    """In which ada and bob have signed in."""
+    async with world.browser(address=AWAY) as shared:
+        for name in ("ada", "bob"):
+            assert (await enter(shared, name=name)).status_code == 303
+        yield shared
+
+
+async def counted(world: World, subject: str) -> int:
+    counting = "SELECT count(*) FROM sign_in_failures WHERE subject LIKE $1"
+    return int(await world.db.fetchval(counting, subject))

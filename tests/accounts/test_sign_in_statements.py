@@ -162,6 +162,28 @@ async def test_one_who_comes_just_now_is_left_alone(db: Database) -> None:
     assert "ada" in await names(db)
 
 
+async def test_what_is_over_lets_nobody_in(db: Database) -> None:
+    await repo.add_user(db, "dora", "dora", 1)
+    await repo.put_member(db, "acme", "dora", Role.VIEWER, 1)
+    await sign_in.add_session(db, b"s", "dora", 1, NOW)
+    await sign_in.add_link(db, b"used", "dora", 1, NOW + 1)
+    assert not await unreachable(db), "it is not used yet"
+    await sign_in.use_link(db, b"used", 2)
+    await sign_in.add_link(db, b"late", "dora", 1, NOW)
+    for name, end, revoked in (("late", NOW, None), ("revoked", None, 2)):
+        token = Token(name, "acme", "t", Grant(Role.VIEWER), "dora", 1, end, None, "dora")
+        await repo.add_token(db, token, name.encode())
+        if revoked:
+            await repo.revoke_token(db, name, revoked)
+    assert await unreachable(db)
+    assert not await unreachable(db, "globex"), "from there, it is a member of another one"
+
+
+async def unreachable(db: Database, organization: str = "acme") -> bool:
+    async with db.transaction() as connection:
+        return await sign_in.is_unreachable(connection, "dora", organization, NOW)
+
+
 # Devices, links and what they opened
 
 
@@ -181,14 +203,41 @@ async def test_a_device_is_known_for_whom_it_signed_in(db: Database) -> None:
     assert await sign_in.knows_device(db, b"1", "ada")
     assert not await sign_in.knows_device(db, b"1", "bob")
     assert not await sign_in.knows_device(db, b"3", "ada")
+    assert await sign_in.still_knows_device(db, b"1", "ada")
+    assert not await sign_in.still_knows_device(db, b"1", "bob")
+    assert not await sign_in.still_knows_device(db, b"3", "ada")
+
+
+async def test_whether_a_device_is_still_known_waits_for_whoever_renews_it(db: Database) -> None:
+    async with db.transaction() as connection:
+        await sign_in.renew_device(connection, None, b"1", "ada", 1)
+        await sign_in.renew_device(connection, None, b"2", "ada", 1)
+    assert await waits(
+        db,
+        lambda c: sign_in.renew_device(c, b"1", b"3", "bob", 2),
+        lambda c: sign_in.still_knows_device(c, b"1", "ada"),
+    )
+    assert not await waits(
+        db,
+        lambda c: sign_in.renew_device(c, b"3", b"4", "bob", 3),
+        lambda c: sign_in.still_knows_device(c, b"2", "ada"),
+    )
+
+
+async def test_failures_move_with_their_device(db: Database) -> None:
+    for subject in ("a", "b", "c"):
+        assert await sign_in.add_failure(db, subject, {subject: []}, 0, NOW)
+    await sign_in.move_failures(db, {"a": "x", "b": "y"})
+    moved = await sign_in.failures_since(db, ["a", "b", "c", "x", "y"], 0)
+    assert moved == {"a": [], "b": [], "c": [NOW], "x": [NOW], "y": [NOW]}
 
 
 async def test_a_renewed_device_keeps_what_it_was_known_for(db: Database) -> None:
     async with db.transaction() as connection:
-        await sign_in.renew_device(connection, None, b"1", "ada", 1)
-        await sign_in.renew_device(connection, None, b"other", "ada", 1)
-        await sign_in.renew_device(connection, b"1", b"2", "bob", 2)
-        await sign_in.renew_device(connection, b"2", b"3", "bob", 3)
+        assert await sign_in.renew_device(connection, None, b"1", "ada", 1) == []
+        assert await sign_in.renew_device(connection, None, b"other", "ada", 1) == []
+        assert await sign_in.renew_device(connection, b"1", b"2", "bob", 2) == ["ada"]
+        assert await sign_in.renew_device(connection, b"2", b"3", "bob", 3) == ["ada"]
     rows = await db.fetch("SELECT digest, user_id, seen_at FROM sign_in_devices ORDER BY 1, 2")
     assert [tuple(row) for row in rows] == [
         (b"3", "ada", 1),

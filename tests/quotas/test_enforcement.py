@@ -11,6 +11,7 @@ import pytest
 
 from harness import TOKEN, picture
 from inprocess import Application, application
+from safelight import wiring
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.injected import SystemClock
@@ -21,12 +22,27 @@ QUOTAS = "/api/organizations/default/quotas"
 LIMITS = "/api/v1/admin/organizations/default/quotas"
 LIBRARY = "/api/organizations/default/uploads"
 MANY = 64
+DAY_MS = 24 * 3600 * 1000
 IMAGE = picture("PNG")
 SMALL = {"prompt": "p", "width": 64, "height": 64}
 
 
+class AtNoon(SystemClock):
+    """Of today, and it stays so: no minute and no day ends in the middle of a test."""
+
+    def __init__(self) -> None:
+        now = super().now_ms()
+        self._noon = now - now % DAY_MS + DAY_MS // 2
+
+    def now_ms(self) -> int:
+        return self._noon
+
+
 @pytest.fixture
-async def app(database_url: str, tmp_path: Path) -> AsyncIterator[Application]:
+async def app(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Application]:
+    monkeypatch.setattr(wiring, "SystemClock", AtNoon)
     async with application(database_url, tmp_path, worker=True) as app:
         yield app
 
@@ -96,17 +112,13 @@ async def test_uploads_per_minute(
     app: Application, client: httpx.AsyncClient, tmp_path: Path
 ) -> None:
     await limit(client, uploadsPerMinute=5)
-    began = SystemClock().now_ms() // 60_000
     seen = await all_at_once([upload(client, f"{n}.png") for n in range(MANY)])
-    minutes = SystemClock().now_ms() // 60_000 - began + 1  # nearly always one
-    assert seen[201] in range(5, 5 * minutes + 1)
-    assert seen[201] + seen[429] == MANY
-    assert await app.db.fetchval("SELECT count(*) FROM images") == seen[201]
+    assert seen == {201: 5, 429: MANY - 5}
+    assert await app.db.fetchval("SELECT count(*) FROM images") == 5
     files = [path for path in (tmp_path / "ingest").rglob("img_*") if path.is_file()]
-    assert len(files) <= seen[201]
+    assert len(files) <= 5
     await limit(client, uploadsPerMinute=1)
     refused = await upload(client, "more.png")
-    refused = refused if refused.status_code == 429 else await upload(client, "more.png")
     assert refused.json()["code"] == "RATE_LIMITED"
     assert "1 upload per minute" in refused.json()["error"]
     assert 1 <= int(refused.headers["retry-after"]) <= 60
@@ -119,14 +131,19 @@ async def test_uploads_that_are_refused_once_they_were_read_count_too(
     await limit(client, uploadsPerMinute=3)
     wrong = {"x-content-sha256": 64 * "0"}
     files = {"file": ("a.png", IMAGE, "image/png")}
-    seen: list[int] = []
-    while len(seen) < 10 and 429 not in seen:  # nearly always five; not if a minute ends
-        answer = await client.post("/api/upload", files=files, headers=wrong)
-        seen.append(answer.status_code)
-    assert set(seen[:-1]) == {400}
-    assert answer.json()["code"] == "RATE_LIMITED"
+    answers = [await client.post("/api/upload", files=files, headers=wrong) for _ in range(5)]
+    assert [answer.status_code for answer in answers] == [400, 400, 400, 400, 429]
+    assert answers[-1].json()["code"] == "RATE_LIMITED"
     assert await used(client, "uploadsPerMinute") == 3
     assert (await client.get("/api/organizations/default/uploads")).json()["items"] == []
+
+
+async def test_uploads_that_are_refused_for_room_count_too(client: httpx.AsyncClient) -> None:
+    """There is some left, so each of them is read before it turns out to be too little."""
+    await limit(client, storedBytes=len(IMAGE) - 1, uploadsPerMinute=3)
+    seen = [(await upload(client, "a.png")).status_code for _ in range(5)]
+    assert seen == [507, 507, 507, 429, 429]
+    assert await used(client, "uploadsPerMinute") == 3
 
 
 async def test_an_upload_that_breaks_off_counts(

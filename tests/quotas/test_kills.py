@@ -11,12 +11,12 @@ from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
-from safelight.infra.injected import SystemClock
 from safelight.quotas import repo
 from safelight.quotas.admit import order
 from safelight.quotas.lifecycle import Meter
 from safelight.quotas.limits import QuotaLimits, declare
 from safelight.settings import load
+from safelight.testing.injected import Watch
 
 ACTOR = {"type": "user", "name": "ada"}
 
@@ -25,7 +25,8 @@ ACTOR = {"type": "user", "name": "ada"}
 async def test_a_death_anywhere_changes_nothing_for_good(database: Database, point: str) -> None:
     await database.execute("INSERT INTO organizations (id, created_at) VALUES ('acme', 0)")
     await database.execute("SELECT quota_change('acme', 5)")
-    units = Units(database, Bus(database, "here"), SystemClock())
+    clock = Watch()
+    units = Units(database, Bus(database, "here"), clock)
     armed = failpoints.arm(point, "raise@1")
 
     async def a_day() -> None:
@@ -41,7 +42,7 @@ async def test_a_death_anywhere_changes_nothing_for_good(database: Database, poi
     before = await database.fetchval("SELECT count(*) FROM activity")
     done_before = point == "quotas.fold"  # the order was committed by then
     await a_day()
-    found = {q.meter: q for q in await repo.quotas(database, "acme", SystemClock().now_ms())}
+    found = {q.meter: q for q in await repo.quotas(database, "acme", clock.now_ms())}
     assert found[Meter.UPLOADS].most == 9
     assert found[Meter.GENERATIONS].most == 8
     assert found[Meter.GENERATIONS].used == (6 if done_before else 3)

@@ -2,8 +2,9 @@
 
 A limit is kept where the thing is recorded, in the same transaction: exactly, however many come at
 once. Looking beforehand spares an upload its bytes, and is done only where there was a no before:
-an organization within its limits never pays a statement for it. What was read and then refused for
-its own faults has cost as much as any upload, and is charged as one of its minute.
+an organization within its limits never pays a statement for it. What was read and then refused,
+for its own faults or since there is too little room, has cost as much as any upload, and is charged
+as one of its minute.
 """
 
 from collections.abc import AsyncIterator
@@ -48,8 +49,12 @@ class UploadQuotas:
             self._refused.discard(organization)
         try:
             yield
-        except (QuotaExceeded, QuotaUsedUp):
+        except QuotaUsedUp:
             self._refused.add(organization)
+            raise
+        except QuotaExceeded:
+            self._refused.add(organization)
+            await self._charge(organization)  # what its record had charged was undone with it
             raise
         except SafelightError as error:
             if error.status < HTTPStatus.INTERNAL_SERVER_ERROR:

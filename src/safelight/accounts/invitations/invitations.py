@@ -3,7 +3,10 @@ username belongs to and whether or not it does.
 
 To accept takes both the link and the account. The link alone would let an admin into somebody
 else's account; the account alone would let whoever took a username first into every organization
-that means another person by it. A username nobody has becomes that of whoever brings the link.
+that means another person by it. A username nobody has becomes that of whoever brings the link, and
+so does one whose owner left before choosing a password: nothing opens that account any more. If it
+belongs to another organization, it is for the admins there to remove it first, or a link from here
+would lead to them.
 """
 
 from dataclasses import dataclass
@@ -12,6 +15,7 @@ from safelight.accounts import repo as accounts_repo
 from safelight.accounts.access import Caller, Invitation, User, as_actor, digest, is_username
 from safelight.accounts.invitations import repo
 from safelight.accounts.members import end_unused_users, hold_organization, member_line
+from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.accounts.sign_in.links import DeadLink
 from safelight.errors import NotFound, Unauthenticated
 from safelight.infra.activity import Unit, Units
@@ -80,7 +84,12 @@ class Invitations:
         await end_unused_users(unit)
         fresh = await accounts_repo.add_user(connection, self.ids.short("usr"), username, unit.now)
         user = await accounts_repo.user_named(connection, username)
-        if user is None or not (fresh or (caller and caller.id == user.id)):
+        if user is None:
+            raise SignInFirst(username)
+        if fresh or (caller and caller.id == user.id):
+            return user
+        here = invitation.organization
+        if not await sign_in_repo.is_unreachable(connection, user.id, here, unit.now):
             raise SignInFirst(username)
         return user
 

@@ -4,7 +4,8 @@
 - for one user from anywhere, each failure after ten makes the next attempt wait longer, up to a
   minute, and never more;
 - for one address, whatever the users, a hundred are too many;
-- a browser that has signed this user in before has ten of its own, and nobody else's count there.
+- a browser that has signed this user in before has ten of its own, and nobody else's count there;
+  they stay with it when it is given a new secret, whoever signs in.
 
 An attempt counts as failed from the moment it begins until it succeeds, so that attempts made at
 the same moment count too. A success takes back that attempt and the failures of the same user from

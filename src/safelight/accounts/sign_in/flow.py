@@ -14,6 +14,7 @@ from safelight.accounts.passwords import Passwords, check_new_password
 from safelight.accounts.sign_in import repo
 from safelight.accounts.sign_in.attempts import (
     WINDOW_MS,
+    Attempt,
     Attempts,
     of_address,
     of_change,
@@ -66,17 +67,19 @@ class SignIn:
             comer, subjects = of_address(address), of_stranger(username, address)
         self.attempts.check(subjects)
         async with self.crowd.turn(comer, known=known):
-            return await self._guess(username, password, subjects, cookie, device)
+            attempt = await self.attempts.begin(subjects)
+            if known and not await self._is_still_known(username, device):
+                attempt = await self.attempts.begin(of_stranger(username, address))
+            return await self._guess(username, password, attempt, cookie, device)
 
     async def _guess(
         self,
         username: str,
         password: str,
-        subjects: list[str],
+        attempt: Attempt,
         cookie: str | None,
         device: str | None,
     ) -> Opened:
-        attempt = await self.attempts.begin(subjects)
         user = None
         if is_username(username):
             user = await accounts_repo.user_named(self.units.db, username)
@@ -168,6 +171,11 @@ class SignIn:
             return False
         return await repo.knows_device(self.units.db, digest(device), username)
 
+    async def _is_still_known(self, username: str, device: str | None) -> bool:
+        """Asked once an attempt is counted. If somebody else signed in there meanwhile, what was
+        counted went with the browser to its new secret, and under the old one nobody meets it."""
+        return await repo.still_knows_device(self.units.db, digest(device or ""), username)
+
     async def _open(
         self,
         unit: Unit,
@@ -193,9 +201,19 @@ class SignIn:
         key = self.credentials.session_digest(opened.cookie)
         end = now + SESSION_MS
         await repo.add_session(unit.connection, key, user_id, now, end, by_link=by_link)
-        old = digest(old_device) if old_device else None
-        await repo.renew_device(unit.connection, old, digest(opened.device), user_id, now)
+        await self._renew_device(unit, user_id, old_device, opened.device)
         return opened
+
+    async def _renew_device(self, unit: Unit, user_id: str, old: str | None, new: str) -> None:
+        """What was counted there against others stays counted: whoever shares a browser with them
+        could otherwise guess, sign in as himself, and guess again."""
+        was, is_now = digest(old or ""), digest(new)
+        others = await repo.renew_device(
+            unit.connection, was if old else None, is_now, user_id, unit.now
+        )
+        moved = {of_device(name, was)[0]: of_device(name, is_now)[0] for name in others}
+        if moved:
+            await repo.move_failures(unit.connection, moved)
 
     async def _sweep(self, unit: Unit) -> None:
         """What has had its time goes whenever somebody comes in."""

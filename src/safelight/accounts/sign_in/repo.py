@@ -154,6 +154,36 @@ async def end_unused_users(db: Executor, now: int) -> list[tuple[str, str]]:
     return [(row["username"], row["organization"]) for row in rows]
 
 
+@read
+async def is_unreachable(connection: Connection, user_id: str, organization: str, now: int) -> bool:
+    """Whether nobody can come in as this user, and nothing is theirs outside this organization.
+    Waits for whoever comes in just now, and holds off the next until commit."""
+    await connection.execute("SELECT FROM users WHERE id = $1 FOR UPDATE", user_id)
+    return bool(
+        await connection.fetchval(
+            """
+            SELECT EXISTS (
+                SELECT FROM users u
+                WHERE u.id = $1 AND u.revoked_at IS NULL
+                  AND u.password_hash IS NULL AND NOT u.operator
+                  AND NOT EXISTS (SELECT FROM sessions s WHERE s.user_id = u.id
+                                  AND s.expires_at > $3)
+                  AND NOT EXISTS (SELECT FROM sign_in_links l WHERE l.user_id = u.id
+                                  AND l.used_at IS NULL AND l.expires_at > $3)
+                  AND NOT EXISTS (SELECT FROM tokens t WHERE t.maker_user = u.id
+                                  AND t.revoked_at IS NULL
+                                  AND (t.expires_at IS NULL OR t.expires_at > $3))
+                  AND NOT EXISTS (SELECT FROM memberships m WHERE m.user_id = u.id
+                                  AND m.organization <> $2)
+            )
+            """,
+            user_id,
+            organization,
+            now,
+        )
+    )
+
+
 # Devices
 
 
@@ -170,16 +200,30 @@ async def knows_device(db: Executor, digest: bytes, username: str) -> bool:
     )
 
 
+@read
+async def still_knows_device(db: Executor, digest: bytes, username: str) -> bool:
+    """The same, once whoever renews it at this moment is done."""
+    found = await db.fetchrow(
+        "SELECT FROM sign_in_devices d JOIN users u ON u.id = d.user_id "
+        "WHERE d.digest = $1 AND u.username = $2 FOR KEY SHARE OF d",
+        digest,
+        username,
+    )
+    return found is not None
+
+
 @write
 async def renew_device(
     connection: Connection, old: bytes | None, new: bytes, user_id: str, now: int
-) -> None:
+) -> list[str]:
     """What the browser was known for it is known for under the new secret only: one that somebody
-    planted there is worth nothing afterwards."""
-    if old is not None:
-        await connection.execute(
-            "UPDATE sign_in_devices SET digest = $2 WHERE digest = $1", old, new
-        )
+    planted there is worth nothing afterwards. Returns whom else it knows, by name."""
+    known = await connection.fetch(
+        "UPDATE sign_in_devices d SET digest = $2 FROM users u "
+        "WHERE d.digest = $1 AND u.id = d.user_id RETURNING u.id, u.username",
+        old,
+        new,
+    )
     await connection.execute(
         "INSERT INTO sign_in_devices (digest, user_id, seen_at) VALUES ($1, $2, $3) "
         "ON CONFLICT (digest, user_id) DO UPDATE SET seen_at = excluded.seen_at",
@@ -187,6 +231,7 @@ async def renew_device(
         user_id,
         now,
     )
+    return [row["username"] for row in known if row["id"] != user_id]
 
 
 @write
@@ -227,6 +272,17 @@ async def add_failure(
             since,
             now,
         )
+    )
+
+
+@write
+async def move_failures(db: Executor, subjects: Mapping[str, str]) -> None:
+    """From each of these subjects to the other."""
+    await db.execute(
+        "UPDATE sign_in_failures SET subject = moved.new "
+        "FROM unnest($1::text[], $2::text[]) AS moved (old, new) WHERE subject = moved.old",
+        list(subjects),
+        list(subjects.values()),
     )
 
 
