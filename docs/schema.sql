@@ -1531,12 +1531,15 @@ CREATE FUNCTION public.upload_cleared(p_organization text, p_name text, p_tell b
 DECLARE
     object_key constant text := p_organization || '/' || p_name;
     taken      boolean;
+    entered    boolean;
 BEGIN
     PERFORM object_lock(object_key);
     taken := EXISTS (SELECT FROM names_taken(p_organization, ARRAY[p_name]));
+    entered := EXISTS (SELECT FROM uploads WHERE organization = p_organization AND name = p_name);
     PERFORM image_forbid(p_organization, p_name, p_now);
     SELECT gone.event_id, gone.event_time, gone.job_id INTO event_id, event_time, job_id
-    FROM object_end(object_key, p_organization, p_name, p_tell, taken, p_now) AS gone;
+    FROM object_end(object_key, p_organization, p_name, p_tell AND (taken OR entered), taken, p_now)
+         AS gone;
     PERFORM ticket_end(p_ticket, 'deleted', object_key, true);
     PERFORM activity_append(p_organization, p_now, p_lines);
 END

@@ -8,7 +8,8 @@ from typing import Any
 import structlog
 
 from safelight.infra.bus import Bus
-from safelight.infra.db import Database
+from safelight.infra.db import Database, be_brief, seconds_left
+from safelight.infra.turns import whose
 from safelight.testing.waiting import until
 
 
@@ -74,6 +75,29 @@ async def test_a_burst_is_one_statement_and_repeats_are_dropped(database: Databa
                 one.announce("t", detail)
         await until(lambda: sorted(there) == ["a", "b", "c"])
         assert sent <= 10, "300 announcements"
+
+
+async def test_news_is_sent_for_everybody_and_not_in_the_first_ones_line(
+    database: Database,
+) -> None:
+    """Nor within the time that whoever announced it first had left."""
+    sent: list[tuple[str, float]] = []
+
+    async def noting(*_: object, **__: Any) -> str:
+        sent.append((whose.get(), seconds_left(15)))
+        return ""
+
+    async def request(organization: str) -> None:
+        whose.set(organization)
+        be_brief(2)
+        bus.announce("t", organization)
+        assert (whose.get(), seconds_left(15) < 15) == (organization, True)
+
+    bus = Bus(database, "one")
+    database.execute = noting  # type: ignore[method-assign]
+    await asyncio.gather(request("whale"), request("shrimp"))
+    await bus.stop()
+    assert sent == [("", 15)]
 
 
 async def test_more_than_fits_into_one_message_still_arrives(database: Database) -> None:

@@ -1,5 +1,8 @@
 """What is the image's own fault ends its run at once, or at the second death, and is its owner's."""
 
+import errno
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,6 +107,32 @@ async def test_a_death_that_could_not_be_counted_is_the_next_ones_first(
     await world.end_leases()
     assert isinstance(await tried(world, "die"), PutBack)
     assert await tried(world, "die") == Done(already=True)
+
+
+async def test_a_disk_in_trouble_is_waited_for(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a volume that came back with another owner: no image is to blame, and people hear what to
+    do instead of where the file lies."""
+    opened = os.open
+
+    def refuse(path: Any, *how: int) -> int:
+        if isinstance(path, Path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return opened(path, *how)
+
+    world = await ready(make_world)
+    with monkeypatch.context() as trouble:
+        trouble.setattr("safelight.objects.local.os.open", refuse)
+        outcomes = [await tried(world, "answer") for _ in range(6)]
+    assert [type(outcome) for outcome in outcomes] == [PutBack] * 6
+    assert await world.dead_letters() == []
+    [line] = await told(world, "classification_error")
+    assert (line["error"]["code"], line["final"]) == ("UNAVAILABLE", False)
+    history = await world.db.fetchval("SELECT jsonb_agg(data)::text FROM activity")
+    assert "blobs" not in history
+    await world.drain()
+    await check_end(world)
 
 
 async def test_a_model_that_refuses_is_the_systems_fault(make_world: MakeWorld) -> None:

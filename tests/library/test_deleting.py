@@ -66,9 +66,9 @@ async def test_a_run_that_cannot_be_stopped_keeps_no_image(world: World, running
 
 
 @pytest.mark.parametrize("steps", [0, 1, 2, 3], ids=["on its way", "stored", "entered", "labelled"])
-@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("order", ["one by one", "at once", "backwards"])
 async def test_three_deletes_of_a_name_are_one_message(
-    world: World, steps: int, at_once: bool
+    world: World, steps: int, order: str
 ) -> None:
     for _ in range(2):  # the second time there is a tombstone already
         await world.receive("a.jpg", b"a")
@@ -78,9 +78,9 @@ async def test_three_deletes_of_a_name_are_one_message(
         for _ in range(3):
             world.tick(1)
             assert await world.delete("a.jpg")
-            if not at_once:
+            if order == "one by one":
                 await world.drain()
-        await world.drain()
+        await world.drain(backwards=order == "backwards")
         assert await entries(world) == 0
         assert len(await told(world, "upload_deleted")) == before + 1
     await check_end(world)

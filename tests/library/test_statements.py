@@ -6,10 +6,12 @@ import pytest
 
 from safelight.infra.activity import Unit
 from safelight.infra.db import Database
+from safelight.infra.history import Line
 from safelight.library import repo
 from safelight.library.entry import LibraryFilter
 from safelight.library.order import Mark, Stamp, Tombstone
 from safelight.library.reconcile import repo as reconcile
+from safelight.objects.store import Cleared, Place
 
 NAME, OTHER = "a.jpg", "b.jpg"
 
@@ -106,6 +108,24 @@ async def put(db: Any, name: str = NAME, **columns: Any) -> None:
 async def bury(db: Database, name: str, time: int) -> None:
     async with db.transaction() as connection:
         await repo.remove(Unit(connection, "org", 5), name, tombstone(time))
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [({}, True), ({"name": OTHER}, False), ({"organization": "other"}, False)],
+)
+async def test_a_delete_is_told_while_there_is_an_entry(
+    database: Database, entry: dict[str, str], told: bool
+) -> None:
+    """Its object is gone already; without either nothing is left to end. It is answered alike."""
+    await database.execute("INSERT INTO organizations VALUES ('org', 1) ON CONFLICT DO NOTHING")
+    await put(database, **entry)
+    line = Line(f"upload:{NAME}", "upload_delete_requested", {})
+    written = await repo.delete(database, "org", NAME, Cleared(Place.BLOB), line, 9)
+    assert (written.event_id is not None, written.job_id is not None) == (told, told)
+    assert written.event_time == 9
+    kind = await database.fetchval("SELECT type FROM activity WHERE organization = 'org'")
+    assert kind == "upload_delete_requested"
 
 
 async def test_an_entry_is_found_by_its_name(database: Database) -> None:

@@ -23,6 +23,7 @@ from safelight.infra.queue.ledger import outcome
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.slots import Opening
 from safelight.objects import repo as objects_repo
+from safelight.objects.events import Action, ObjectEvent
 from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import Facts, ObjectStore
@@ -197,9 +198,19 @@ class Desk(World):
         written = await self.store.delete(f"{organization}/{name}")
         event = await objects_repo.event(self.db, written.event_id or 0)
         assert event
-        job = Job(
-            JobId(0), DELIVER, organization, DELIVER.dump(DeliverPayload(event.id, name)), 1, 1
-        )
+        await self._react(event, name)
+
+    async def tell_deleted(self, name: str, source: str, organization: str = ORG) -> None:
+        """Somebody says that an upload was deleted just now."""
+        event = ObjectEvent(
+            99, source, Action.DELETED, f"{organization}/{name}", organization,
+            self.clock.now_ms(), None, None, None, None,
+        )  # fmt: skip
+        await self._react(event, name)
+
+    async def _react(self, event: ObjectEvent, name: str) -> None:
+        payload = DELIVER.dump(DeliverPayload(event.id, name))
+        job = Job(JobId(0), DELIVER, event.organization or "", payload, 1, 1)
         assert await self.opened.deleted_sources.on_upload_deleted(event, job) == Done()
 
     # Looking

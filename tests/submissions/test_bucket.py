@@ -9,6 +9,7 @@ from objects.stores import Watch, make_bucket, s3_server
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.files import joined
+from safelight.infra.injected import SystemClock
 from safelight.sandbox.sandbox import Sandbox
 from safelight.submissions.submit import SubmissionRequest, Submit
 from submissions.desk import ORG, Desk
@@ -23,9 +24,11 @@ def s3() -> Iterator[str]:
 
 @pytest.fixture
 async def desk(
-    database: Database, tmp_path: Path, sandbox: Sandbox, s3: str
+    request: pytest.FixtureRequest, database: Database, tmp_path: Path, sandbox: Sandbox, s3: str
 ) -> AsyncIterator[Desk]:
-    store = make_bucket(s3, "submissions-test").store(database, tmp_path / "spool", Watch())
+    """The parameter says whose events count, as the store's address does."""
+    bucket, events = make_bucket(s3, "submissions-test"), getattr(request, "param", "own")
+    store = bucket.store(database, tmp_path / "spool", Watch(), events=events)
     made = Desk(database, directory=tmp_path, sandbox=sandbox, bucket=store)
     await made.organization(ORG)
     yield made
@@ -68,3 +71,18 @@ async def test_a_copy_that_fails_is_no_submission(desk: Desk, point: str) -> Non
     await desk.work()
     assert (await desk.see(made.id))["state"] == "PUBLISHED"
     assert await desk.counted() == await desk.held()
+
+
+@pytest.mark.parametrize(
+    ("desk", "state"),
+    [("own", "RECEIVED"), ("bucket", "REJECTED")],
+    indirect=["desk"],
+)
+async def test_whose_word_counts_that_an_upload_is_deleted(desk: Desk, state: str) -> None:
+    """A bucket's own, where its notifications are the events: of such a one the index knows only
+    what we did to it. Otherwise ours."""
+    desk.clock.ms = SystemClock().now_ms()  # as the bucket's
+    submission = await desk.submit()
+    desk.clock.advance(minutes=1)
+    await desk.tell_deleted("cat.jpg", source="r2")
+    assert (await desk.see(submission))["state"] == state

@@ -167,6 +167,22 @@ async def test_the_same_name_put_and_submitted_again_is_another_matter(desk: Des
     assert (await desk.see(second))["rejection"]["code"] == "SOURCE_GONE"
 
 
+async def test_somebody_elses_word_does_not_delete_what_is_there(desk: Desk) -> None:
+    """The library drops it, too. Of what is gone it says nothing new."""
+    published = await desk.submit(photo(), "cat.jpg")
+    await desk.work()
+    waiting = await desk.submit(photo("daisy"), "daisy.jpg")
+    desk.clock.advance(seconds=1)
+    for name in ("cat.jpg", "daisy.jpg"):
+        await desk.tell_deleted(name, source="r2")
+    assert (await desk.see(published))["state"] == "PUBLISHED"
+    assert (await desk.see(waiting))["state"] == "RECEIVED"
+    await desk.store.delete(f"{ORG}/cat.jpg")
+    desk.clock.advance(seconds=1)
+    await desk.tell_deleted("cat.jpg", source="r2")
+    assert (await desk.see(published))["state"] == "WITHDRAWN"
+
+
 async def test_an_artifact_can_be_submitted_and_deleted(desk: Desk) -> None:
     await desk.store.put("artifacts/art-1", stream(photo("coffee")), Facts("image/jpeg"))
     await desk.db.execute(

@@ -1,6 +1,5 @@
 """Processes that are killed at every step there is, and what the next one finds."""
 
-import asyncio
 import hashlib
 import os
 import subprocess
@@ -353,10 +352,11 @@ def test_no_step_is_left_out() -> None:
 # Whole workers, with their leases
 
 
-def hire(desk: Desk, url: str, armed: str = "", lease: float = 10.0) -> "subprocess.Popen[bytes]":
-    """Its clock is the real one, so ours has to be too."""
+def hire(desk: Desk, url: str, armed: str = "") -> "subprocess.Popen[bytes]":
+    """Its clock is the real one, so ours has to be too. Two thirds of its lease are for a machine
+    that is too busy to renew it in time."""
     program = str(Path(__file__).with_name("labourer.py"))
-    arguments = [sys.executable, program, url, str(desk.directory / "blobs"), str(lease), armed]
+    arguments = [sys.executable, program, url, str(desk.directory / "blobs"), "6", armed]
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
     return subprocess.Popen(
         arguments, stdout=subprocess.PIPE, env={**inherited, "PYTHONPATH": str(TESTS)}
@@ -364,9 +364,12 @@ def hire(desk: Desk, url: str, armed: str = "", lease: float = 10.0) -> "subproc
 
 
 @contextmanager
-def hired(desk: Desk, url: str, armed: str = "", lease: float = 10.0) -> Iterator[psutil.Process]:
-    with hire(desk, url, armed, lease) as labourer:
+def hired(desk: Desk, url: str, armed: str = "") -> Iterator[psutil.Process]:
+    """One that is at work."""
+    with hire(desk, url, armed) as labourer:
         try:
+            assert labourer.stdout
+            assert b"ready\n" in iter(labourer.stdout.readline, b"")
             yield psutil.Process(labourer.pid)
         finally:
             labourer.kill()
@@ -386,14 +389,17 @@ async def test_another_worker_takes_over_within_seconds(desk: Desk, database_url
     """SIGKILL in the middle of a scan; nobody does anything about it but the queue."""
     desk.clock.ms = time.time_ns() // 1_000_000
     submission = await desk.submit()
-    with hired(desk, database_url, "submissions.tier2=hang", lease=3.0) as first:
+    with hired(desk, database_url, "submissions.tier2=hang") as first:
         await until(lambda: in_state(desk, submission, "TIER2_SCANNING"), 40)
-        with hired(desk, database_url, lease=3.0) as second:
+        [job] = await desk.jobs()
+        with hired(desk, database_url) as second:
             below = first.children(recursive=True)
-            await asyncio.sleep(3.5)  # longer than a lease: a live worker keeps its claim
+            over = "SELECT clock_timestamp() > $1"  # a live worker keeps its claim for longer
+            await until(lambda: desk.db.fetchval(over, job["lease_until"]), every=0.1)
             assert await in_state(desk, submission, "TIER2_SCANNING")
+            assert [found["claim"] for found in await desk.jobs()] == [job["claim"]]
             first.kill()
-            await until(lambda: in_state(desk, submission, "PUBLISHED"), 20)
+            await until(lambda: in_state(desk, submission, "PUBLISHED"), 40)
             assert psutil.wait_procs(below, timeout=5)[1] == []
             second.terminate()
             second.wait(20)

@@ -1,25 +1,31 @@
 """Away is not failure: what a submission waits for is waited for, for a day, and costs no retry."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+import errno
+import os
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from safelight.classification.base import ModelAway, ModelError
+from safelight.accounts.access import Role
+from safelight.classification.base import ModelAway, ModelError, Prediction
 from safelight.infra import failpoints
 from safelight.objects.store import StoreUnavailable
 from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import ChildrenAway, SandboxTimeout
 from safelight.settings import load
-from safelight.submissions.findings import Opinion
+from safelight.submissions.findings import Label, Opinion
 from safelight.submissions.lifecycle import Submission
+from safelight.submissions.models.safety import SafetyModel
 from safelight.submissions.models.vision import Vision, VisionUnreachable
-from safelight.submissions.process import Process
-from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.records import to_ms
 from safelight.submissions.recovery.recover import stuck
+from safelight.submissions.scan import LoadedModels
 from submissions.desk import ORG, Desk, FixedTools
+from submissions.limits import HandLimit
 from submissions.oracle import Oracle, oracle
 
 MINUTE = 60_000
@@ -127,6 +133,29 @@ async def test_whatever_is_away_is_waited_for(desk: Desk, trouble: BaseException
     assert await state(desk, submission) == "PUBLISHED"
 
 
+async def test_a_disk_that_cannot_be_read_is_waited_for(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = os.open
+
+    def fail(path: Any, *how: int) -> int:
+        if isinstance(path, Path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return opened(path, *how)
+
+    submission = await desk.submit()
+    with monkeypatch.context() as trouble:
+        trouble.setattr("safelight.objects.local.os.open", fail)
+        await desk.work()
+        error = (await desk.value(f"inflight:{submission}"))["error"]
+        await pass_time(desk, minutes=120)
+    assert (error["classification"], error["away"]) == ("STORAGE_ERROR", True)
+    assert str(desk.directory) not in error["message"]
+    assert (await desk.value(f"recovery:budget:{submission}"))["count"] == 0
+    await pass_time(desk, minutes=20)
+    assert await state(desk, submission) == "PUBLISHED"
+
+
 @pytest.mark.parametrize("trouble", [ModelError("no"), SandboxTimeout(), ValueError("what")])
 async def test_what_is_not_away_does_not_say_so(desk: Desk, trouble: BaseException) -> None:
     submission = await submit_into(desk, trouble)
@@ -195,33 +224,91 @@ async def test_a_budget_of_the_earlier_shape_goes_on(desk: Desk) -> None:
 # A store that takes the connection and says nothing
 
 
-async def silence(*_: object) -> None:
-    await asyncio.Event().wait()
+class Silence:
+    """Takes a question, says that it did, and never answers."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+
+    async def __call__(self, *_: object, **__: object) -> Any:
+        self.asked.set()
+        await asyncio.Event().wait()
+
+
+async def error_of_a_run(
+    desk: Desk, limit: HandLimit, reached: Awaitable[object]
+) -> tuple[str, bool]:
+    """Its time ends when it has come that far."""
+    job = await desk.claim()
+    assert job
+    running = asyncio.create_task(limit.process.handle(job))
+    async with asyncio.timeout(60):
+        await reached
+    limit.reach()
+    await running
+    error = (await desk.value(f"inflight:{job.payload.submissionId}"))["error"]
+    return error["classification"], error.get("away", False)
 
 
 async def test_a_silent_store_is_away_and_a_silent_scan_is_not(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = desk.settings.model_copy(update={"scan_timeout_seconds": 1.5})
-    hasty = Process(desk.process.runs, desk.process.scan, Tempo.of(settings))
-
-    async def error_of_a_run() -> tuple[str, bool]:
-        job = await desk.claim()
-        assert job
-        await hasty.handle(job)
-        error = (await desk.value(f"inflight:{job.payload.submissionId}"))["error"]
-        return error["classification"], error.get("away", False)
-
+    limit = HandLimit(desk, monkeypatch)
     for name in ("one.jpg", "two.jpg", "three.jpg"):
         await desk.submit(name=name)
-    failpoints.arm("submissions.tier1", "hang")
-    assert await error_of_a_run() == ("SCAN_TIMEOUT", False)
+    hanging = failpoints.arm("submissions.tier1", "hang").passed()
+    assert await error_of_a_run(desk, limit, hanging) == ("SCAN_TIMEOUT", False)
     failpoints.disarm()
-    with monkeypatch.context() as silent:
-        silent.setattr(type(desk.store), "get", silence)
-        assert await error_of_a_run() == ("SCAN_TIMEOUT", True)
-    monkeypatch.setattr(type(desk.store), "put_with", silence)
-    assert await error_of_a_run() == ("SCAN_TIMEOUT", True)
+    for method in ("get", "put_with"):
+        silence = Silence()
+        with monkeypatch.context() as silent:
+            silent.setattr(type(desk.store), method, staticmethod(silence))
+            seen = await error_of_a_run(desk, limit, silence.asked.wait())
+        assert seen == ("SCAN_TIMEOUT", True)
+
+
+@dataclass
+class Labelling(FixedTools):
+    """Asks a classifier, as the application does."""
+
+    models: LoadedModels | None = None
+
+    async def label(self, submission: Submission, view: Rendition) -> Label:
+        assert self.models
+        return await self.models.label(submission, view)
+
+
+class SilentClassifier:
+    name, model, model_hash = "silent", "silent-1", None
+
+    def __init__(self, method: str, *, remote: bool) -> None:
+        self.remote = remote
+        self.silence = Silence()
+        setattr(self, method, self.silence)
+
+    async def open(self) -> None: ...
+    async def close(self) -> None: ...
+    async def classify(self, data: bytes | int, **_: bool) -> Prediction:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("method", ["open", "classify"])
+@pytest.mark.parametrize("remote", [False, True])
+async def test_a_silent_vendor_is_away_and_a_silent_model_of_ours_is_not(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, remote: bool, method: str
+) -> None:
+    """However long a vendor may take: the scan's time may be shorter."""
+    classifier = SilentClassifier(method, remote=remote)
+    models = LoadedModels(desk.db, SafetyModel(desk.sandbox), classifier)
+    desk.tools = Labelling(models=models)
+    desk.open()
+    async with await desk.as_role(Role.ADMIN) as admin:
+        path = f"/api/organizations/{ORG}/submission-policy"
+        await admin.put(path, json={"blockedLabels": ["rifle"]})
+    limit = HandLimit(desk, monkeypatch)
+    await desk.submit()
+    seen = await error_of_a_run(desk, limit, classifier.silence.asked.wait())
+    assert seen == ("SCAN_TIMEOUT", remote)
 
 
 # What people see of it

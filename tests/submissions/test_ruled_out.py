@@ -54,6 +54,23 @@ async def test_what_tier_1_rejected_is_known_by_its_looks(desk: Desk) -> None:
     assert rules_of(await desk.see(again)) == {"blocklist": "block"}
 
 
+async def test_what_an_earlier_version_rejected_is_looked_at_now(desk: Desk) -> None:
+    """It kept what tier 1 found and not how the picture looks. When the bytes are gone from
+    everywhere, the checksum is what is left."""
+    first = await desk.submit(with_archive(photo("daisy")), "first.jpg")
+    await desk.work()
+    seen = (await rule_out(desk, submission=first))["fingerprint"]
+    await desk.db.execute("UPDATE submissions SET dhash = NULL, phash = NULL")
+    assert (await desk.see(first))["state"] == "REJECTED"
+    pinned = await rule_out(desk, submission=first)
+    assert await desk.due("submissions.release") == 1
+    source = await rule_out(desk, submission=first)
+    assert pinned["fingerprint"] == source["fingerprint"] == seen
+    await desk.delete("first.jpg")
+    neither = await rule_out(desk, submission=first)
+    assert (neither["fingerprint"], neither["checksum"]) == (None, source["checksum"])
+
+
 # What tier 1 has not looked at
 
 

@@ -7,10 +7,9 @@ import pytest
 from safelight.classification.base import ModelError
 from safelight.infra import failpoints, kv
 from safelight.infra.queue.jobs import Done, Failure, LeaseLost
-from safelight.submissions.process import Process
-from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.records import to_ms
 from submissions.desk import PROCESS, Desk
+from submissions.limits import HandLimit
 from submissions.pictures import photo
 
 HOUR_MS = 3_600_000
@@ -86,16 +85,17 @@ async def test_a_run_that_fails_is_classified_counted_and_over(
     assert (attempt["attempt"], attempt["error"]["code"]) == (1, kind)
 
 
-async def test_the_whole_of_it_is_bounded(desk: Desk) -> None:
+async def test_the_whole_of_it_is_bounded(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """A scanner that hangs."""
     submission = await desk.submit()
-    limits = {"scan_timeout_seconds": 1.5, "data_dir": desk.directory}
-    settings = desk.settings.model_copy(update=limits)
-    slow = Process(desk.process.runs, desk.process.scan, Tempo.of(settings))
-    failpoints.arm("submissions.tier2", "hang")
+    limit = HandLimit(desk, monkeypatch)
+    armed = failpoints.arm("submissions.tier2", "hang")
     job = await desk.claim()
     assert job
-    assert await slow.handle(job) == Done(already=True, failed=True)
+    running = asyncio.create_task(limit.process.handle(job))
+    await armed.passed(seconds=60)
+    limit.reach()
+    assert await running == Done(already=True, failed=True)
     record = await desk.value(f"inflight:{submission}")
     assert (record["error"]["classification"], record["stage"]) == (
         "SCAN_TIMEOUT",

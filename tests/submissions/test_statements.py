@@ -177,6 +177,35 @@ async def test_what_an_entry_takes_down(
     assert await policies.shown_of(db, entry, NEAR) == (["other"] if found else [])
 
 
+class Planned:
+    """A database that says how it would answer, and finds nothing."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.plans: list[str] = []
+
+    async def fetch(self, sql: str, *values: object) -> list[Any]:
+        rows = await self._db.fetch(f"EXPLAIN {sql}", *values)
+        self.plans.append("\n".join(row[0] for row in rows))
+        return []
+
+    async def fetchrow(self, sql: str, *values: object) -> None:
+        await self.fetch(sql, *values)
+
+
+@pytest.mark.parametrize("looks", [Looks(), LOOKS, Looks(FAR, ALIKE)], ids=["none", "one", "two"])
+async def test_looks_are_compared_without_a_query_for_each_row(db: Database, looks: Looks) -> None:
+    """The organization's pictures are locked meanwhile, and there may be many of them."""
+    planned: Any = Planned(db)
+    await policies.blocked(planned, "acme", "sum", looks, NEAR)
+    await policies.published_twin(planned, SAMPLE, looks, NEAR)
+    await policies.shown_of(planned, BlocklistEntry("b", "acme", "", "sum", looks, "a", 1), NEAR)
+    assert len(planned.plans) == 3
+    for plan in planned.plans:
+        assert "SubPlan" not in plan
+        assert ("bit_count" in plan) == bool(looks.all)
+
+
 async def test_one_at_a_time_publishes_or_rules_out(db: Database) -> None:
     async def ours(connection: Any) -> None:
         await policies.lock_pictures(connection, "acme")

@@ -21,7 +21,8 @@ from typing import Any
 
 import structlog
 
-from safelight.infra.db import Database, Limits, connect
+from safelight.infra.db import Database, Limits, be_patient, connect
+from safelight.infra.turns import whose
 
 _CHANNEL = "safelight"
 _GATHER_SECONDS = 0.008
@@ -96,6 +97,10 @@ class Bus:
             self._sending = asyncio.get_running_loop().create_task(self._send())
 
     async def _send(self) -> None:
+        """For everybody: whoever announced something first waits for none of this, and the others
+        do not wait in its line."""
+        whose.set("")
+        be_patient()
         try:
             while self._pending:
                 await asyncio.sleep(_GATHER_SECONDS)

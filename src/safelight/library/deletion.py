@@ -17,7 +17,8 @@ class UploadDeletion:
         self._units = units
 
     async def request(self, organization: str, name: str, actor: dict[str, str]) -> Written:
-        """Whether or not there is such an object: its event says what is true from now on."""
+        """Whether or not there is such an object. The event says what is true from now on; a name
+        that has nothing left to end has had its own."""
         data = {"name": name, "actor": actor}
         line = Line(f"upload:{name}", "upload_delete_requested", data)
 

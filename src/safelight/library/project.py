@@ -68,9 +68,11 @@ class Deliver:
         self._fresh: dict[int, ObjectEvent] = {}
 
     def remember(self, event: ObjectEvent) -> None:
-        """Spares reading back what this process has just written; events never change."""
-        if len(self._fresh) < _REMEMBERED:
-            self._fresh[event.id] = event
+        """Spares reading back what this process has just written; events never change. Another one
+        may take the delivery, so the oldest make room."""
+        if len(self._fresh) >= _REMEMBERED:
+            del self._fresh[next(iter(self._fresh))]
+        self._fresh[event.id] = event
 
     async def handle(self, job: Job[DeliverPayload]) -> Verdict:
         event_id = job.payload.eventId

@@ -23,6 +23,7 @@ import fcntl
 import os
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,7 +67,7 @@ from safelight.objects.store import (
 )
 
 _TAKES = 4
-_NAME = re.compile(r"[0-9a-f]{64}")
+BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 # Another file system, one without hard links, too many of them, or a file that is not ours to link.
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP}
 
@@ -192,19 +193,39 @@ class Blobs:
 
     # Reading
 
-    def open(self, sha256: str) -> int:
+    @contextmanager
+    def _reading(self, sha256: str) -> Iterator[None]:
+        """Around whatever reads a file. One that is missing is damage; any other trouble is the
+        disk's, and says nothing of what lies on it."""
         try:
-            return os.open(self.path(sha256), os.O_RDONLY | os.O_CLOEXEC)
+            yield
         except FileNotFoundError as error:
             self.ensure_there()
             raise DamagedObject from error
+        except OSError as error:
+            reason = f"{self.path(sha256)} cannot be read: {error.strerror}"
+            raise StoreUnavailable.because(reason) from error
+
+    def open(self, sha256: str) -> int:
+        with self._reading(sha256):
+            return os.open(self.path(sha256), os.O_RDONLY | os.O_CLOEXEC)
+
+    def expect(self, sha256: str, file: int, size: int) -> None:
+        """Raises unless the open file has its size."""
+        with self._reading(sha256):
+            if os.fstat(file).st_size != size:
+                raise DamagedObject
+
+    def piece(self, sha256: str, file: int, start: int) -> bytes:
+        with self._reading(sha256):
+            return os.pread(file, CHUNK, start)
 
     def is_whole(self, sha256: str) -> bool:
         """Reads the file and compares it with its name."""
         try:
-            return measure(self.path(sha256)).sha256 == sha256
-        except FileNotFoundError:
-            self.ensure_there()
+            with self._reading(sha256):
+                return measure(self.path(sha256)).sha256 == sha256
+        except DamagedObject:
             return False
 
     # Removing
@@ -225,7 +246,7 @@ class Blobs:
         """Only what we could have written."""
         found = []
         for path in (self.root / shard).glob("??/*"):
-            if not _NAME.fullmatch(path.name) or self.path(path.name) != path:
+            if not BLOB_NAME.fullmatch(path.name) or self.path(path.name) != path:
                 continue
             try:
                 status = path.lstat()
@@ -238,13 +259,6 @@ class Blobs:
 def _inode(path: Path) -> tuple[int, int]:
     found = path.stat()
     return found.st_dev, found.st_ino
-
-
-def blobs_in(root: Path) -> Iterator[str]:
-    """The names of blobs in a directory, whatever else it is."""
-    for path in root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*"):
-        if _NAME.fullmatch(path.name):
-            yield path.name
 
 
 def unusable(root: Path, error: OSError) -> ConfigurationError:
@@ -276,6 +290,8 @@ def _has_size(path: Path, size: int) -> bool:
 
 
 class LocalStore:
+    telling = False
+
     def __init__(self, db: Database, blobs: Blobs, clock: Clock, ids: Ids) -> None:
         self._db = db
         self._blobs = blobs
@@ -362,9 +378,11 @@ class LocalStore:
 
     def _opened(self, blob: str, size: int) -> int:
         file = self._blobs.open(blob)
-        if os.fstat(file).st_size != size:
+        try:
+            self._blobs.expect(blob, file, size)
+        except BaseException:
             os.close(file)
-            raise DamagedObject
+            raise
         return file
 
     async def _chunks(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
@@ -372,7 +390,7 @@ class LocalStore:
         file = self._blobs.open(blob)
         try:
             while start < stop:
-                chunk = await self._spool.run(os.pread, file, CHUNK, start)
+                chunk = await self._spool.run(self._blobs.piece, blob, file, start)
                 if not chunk:
                     raise DamagedObject
                 yield chunk[: stop - start]

@@ -110,6 +110,10 @@ class S3Store:
         self._ours: str | None = None
         self._claiming: asyncio.Task[str] | None = None
 
+    @property
+    def telling(self) -> bool:
+        return self._place is Place.TELLING_BUCKET
+
     async def close(self) -> None:
         self._spool.close()
 

@@ -36,7 +36,10 @@ class OpenedStore:
     store: ObjectStore
     upkeep: Mapping[JobKind[Nothing], UpkeepTask]
     bucket: str | None = None
-    telling: bool = False  # the bucket's own notifications are the source of events
+
+    @property
+    def telling(self) -> bool:
+        return self.store.telling
 
 
 async def _local(base: Base, _: Originals) -> OpenedStore:
@@ -73,7 +76,7 @@ async def _s3(base: Base, originals: Originals) -> OpenedStore:
         PURGE: PurgeObjects(base.units, spool).run,
         RECONCILE: reconcile.run,
     }
-    return OpenedStore(store, upkeep, url.bucket, url.telling)
+    return OpenedStore(store, upkeep, url.bucket)
 
 
 Opener = Callable[[Base, Originals], Awaitable[OpenedStore]]

@@ -110,7 +110,8 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A put or delete that happened. No event: the bucket's own notification will tell."""
+    """A put or delete that happened. No event: the bucket's own notification will tell, or nothing
+    was left to end."""
 
     event_id: int | None
     event_time: int
@@ -190,6 +191,10 @@ DeleteWrite = Callable[[Cleared], Awaitable[R]]
 
 
 class ObjectStore(Protocol):
+    @property
+    def telling(self) -> bool:
+        """Whether its own notifications are the source of events, and not what we write."""
+
     async def put(self, key: str, source: ByteSource, facts: Facts) -> Written:
         """Keys under a reserved prefix can be put too; their events are delivered to nobody."""
 

@@ -19,7 +19,7 @@ from safelight.infra.history import SYSTEM
 from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.library import repo as library
 from safelight.objects import repo as objects
-from safelight.objects.events import ObjectEvent
+from safelight.objects.events import OURS, ObjectEvent
 from safelight.objects.jobs import DeliverPayload
 from safelight.objects.keys import split_key
 from safelight.objects.store import NoSuchObject, ObjectStore
@@ -90,7 +90,9 @@ class DeletedSources:
     """A source was deleted: what was submitted from it does not go on, or is not shown any more.
 
     Only if it was that very source. The name of an upload can be used again, so an upload is told
-    by its marker: one that was replaced before the name was deleted outlives the delete.
+    by its marker: one that was replaced before the name was deleted outlives the delete. And only
+    if it was deleted: unless the store itself is the source of events (`telling`), somebody else's
+    word counts for nothing while the index holds the object, here as in the library.
 
     Gap: replacing and deleting are told by events, which may arrive in another order. A replacement
     among the last few thousand events is seen in any case.
@@ -98,9 +100,12 @@ class DeletedSources:
 
     db: Database
     endings: Endings
+    telling: bool
 
     async def on_upload_deleted(self, event: ObjectEvent, _: Job[DeliverPayload]) -> Verdict:
         """A reaction to object events, to stand before the library's."""
+        if await self._is_hearsay(event):
+            return Done()
         organization, name = split_key(event.key)
         for submission in await repo.of_source(self.db, organization, "upload", name):
             await self._judge(submission, event)
@@ -117,6 +122,11 @@ class DeletedSources:
         for submission in await repo.of_source(self.db, job.organization, kind, source_id):
             await self.endings.source_deleted(submission)
         return Done()
+
+    async def _is_hearsay(self, event: ObjectEvent) -> bool:
+        if self.telling or event.source == OURS:
+            return False
+        return await objects.find(self.db, event.key) is not None
 
     async def _judge(self, submission: Submission, event: ObjectEvent) -> None:
         if not submission.source_current or submission.source_time >= event.event_time:

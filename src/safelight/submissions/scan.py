@@ -3,7 +3,7 @@ may ask in turn: the models."""
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Final
 
@@ -128,8 +128,9 @@ class LoadedModels:
             and (known := await library.label_of(self.db, submission.organization, name, marker))
         ):
             return Label(*known)
-        await self.classifier.open()
-        found = await self.classifier.classify(view.data)
+        async with elsewhere() if self.classifier.remote else nullcontext():
+            await self.classifier.open()
+            found = await self.classifier.classify(view.data)
         return Label(found.label, found.score, self.classifier.model)
 
     async def opinion(self, submission: Submission, view: Rendition) -> Opinion | None:

@@ -60,7 +60,7 @@ def open_submissions(
     scan = Scan(base.db, settings, store, sandbox, _bounds(settings), models or loaded)
     process = Process(Runs(units, store, approvals), scan, tempo)
     endings, recovery = Endings(units, approvals), Recovery(units, tempo)
-    deleted = DeletedSources(base.db, endings)
+    deleted = DeletedSources(base.db, endings, telling=store.telling)
     known = sources(base.db, store)
     return Submissions(
         services=(

@@ -30,7 +30,8 @@ class NothingToLookAt(NotReady):
     the picture to rule it out, or rule out its checksum."""
 
 
-# From here on its row has what tier 1 saw. One that was rejected may have ended before.
+# From here on its row has what tier 1 saw. One that was rejected may have ended before, or under a
+# version that did not keep its looks.
 _LOOKED_AT: Final = frozenset(
     {
         SubmissionState.TIER2_SCANNING,
@@ -42,9 +43,8 @@ _LOOKED_AT: Final = frozenset(
 
 
 def looked_at(submission: Submission) -> bool:
-    """Whether tier 1 is through with it. If so, and it has no looks, there are none to compare."""
-    left_something = bool(submission.looks.all or submission.findings)
-    return left_something or submission.state in _LOOKED_AT
+    """Whether its row says how it looks. If so, and it has no looks, there are none to compare."""
+    return bool(submission.looks.all) or submission.state in _LOOKED_AT
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +56,14 @@ class Recognition:
     directory: Path  # for what is on its way in
 
     async def of_submission(self, submission: Submission) -> tuple[str, Looks]:
-        """A file that is no picture has a checksum all the same, and no looks."""
+        """A file that is no picture has a checksum all the same, and no looks; as has one that tier
+        1 found something in, once it is gone."""
         if looked_at(submission):
             return submission.checksum, submission.looks
         looks = await self._pinned(submission) or await self._source(submission)
-        if looks is None:
+        if looks is None and not submission.findings:
             raise NothingToLookAt
-        return submission.checksum, looks
+        return submission.checksum, looks or Looks()
 
     async def _pinned(self, submission: Submission) -> Looks | None:
         try:

@@ -16,20 +16,23 @@ _SHOWN = listed((SubmissionState.PUBLISHED, SubmissionState.AWAITING_APPROVAL))
 _LOOKS = ("dhash", "phash", "dark_dhash", "dark_phash")
 
 
-def _alike(row: str, first: int) -> str:
-    """Whether one of the looks given looks like one of a row's. Four parameters from `first` on:
-    those of `_given`."""
-    return f"""EXISTS (
-        SELECT FROM unnest(${first}::bigint[], ${first + 1}::bigint[]) AS given (dhash, phash),
-            (VALUES ({row}.dhash, {row}.phash), ({row}.dark_dhash, {row}.dark_phash))
-                AS its (dhash, phash)
-        WHERE print_distance(given.dhash, its.dhash) <= ${first + 2}
-          AND print_distance(given.phash, its.phash) <= ${first + 3})"""
+def _alike(looks: Looks, first: int) -> str:
+    """Whether one of the looks looks like one of a row's. Its parameters, from `first` on, are what
+    `_given` answers. Each pair is written out: every picture of an organization is asked, and a
+    query of its own for each would take several times as long."""
+    pairs = [
+        f"(print_distance({dhash}, ${look}) <= ${first} "
+        f"AND print_distance({phash}, ${look + 1}) <= ${first + 1})"
+        for look in range(first + 2, first + 2 + 2 * len(looks.all), 2)
+        for dhash, phash in (_LOOKS[:2], _LOOKS[2:])
+    ]
+    return " OR ".join(pairs) or "false"
 
 
-def _given(looks: Looks, closeness: Closeness) -> tuple[list[int], list[int], int, int]:
-    dhashes = [look.dhash for look in looks.all]
-    return dhashes, [look.phash for look in looks.all], closeness.dhash, closeness.phash
+def _given(looks: Looks, closeness: Closeness) -> list[int]:
+    """None at all where there is nothing to compare."""
+    prints = [value for look in looks.all for value in (look.dhash, look.phash)]
+    return [closeness.dhash, closeness.phash, *prints] if prints else []
 
 
 # Policies
@@ -133,8 +136,8 @@ async def blocked(
     """An entry that rules this file out, and whether it is for exactly these bytes."""
     row = await db.fetchrow(
         f"""
-        SELECT id, checksum IS NOT DISTINCT FROM $2 AS exact FROM blocklist AS b
-        WHERE organization = $1 AND (checksum = $2 OR {_alike("b", 3)})
+        SELECT id, checksum IS NOT DISTINCT FROM $2 AS exact FROM blocklist
+        WHERE organization = $1 AND (checksum = $2 OR {_alike(looks, 3)})
         ORDER BY exact DESC, id LIMIT 1
         """,
         organization,
@@ -154,9 +157,9 @@ async def published_twin(
     """Another one of the organization that everybody can see, and whether it is the same file."""
     row = await db.fetchrow(
         f"""
-        SELECT id, checksum = $3 AS exact FROM submissions AS s
+        SELECT id, checksum = $3 AS exact FROM submissions
         WHERE organization = $1 AND state = '{SubmissionState.PUBLISHED}' AND id <> $2
-          AND (checksum = $3 OR {_alike("s", 4)})
+          AND (checksum = $3 OR {_alike(looks, 4)})
         ORDER BY exact DESC, id LIMIT 1
         """,
         submission.organization,
@@ -172,8 +175,9 @@ async def shown_of(db: Database, entry: BlocklistEntry, closeness: Closeness) ->
     """What an entry rules out and somebody can see already: everybody, or whoever has to decide."""
     rows = await db.fetch(
         f"""
-        SELECT id FROM submissions AS s
-        WHERE organization = $1 AND state IN {_SHOWN} AND (checksum = $2 OR {_alike("s", 3)})
+        SELECT id FROM submissions
+        WHERE organization = $1 AND state IN {_SHOWN}
+          AND (checksum = $2 OR {_alike(entry.looks, 3)})
         ORDER BY id
         """,
         entry.organization,
