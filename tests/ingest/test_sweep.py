@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ingest.offloading import Yard
+from safelight.headers.probe import ImageFormat
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
@@ -15,7 +16,7 @@ from safelight.infra.injected import ImageId
 from safelight.infra.lost_found import HANDFUL, KEPT_MS
 from safelight.infra.metrics import Metrics
 from safelight.infra.states import IllegalTransition
-from safelight.ingest.directory import IngestDirectory, IngestFile
+from safelight.ingest.directory import IngestDirectory, IngestFile, holds_ownerless
 from safelight.ingest.lifecycle import MACHINE, ImageStatus
 from safelight.ingest.sweep import LATE_MS, Fate, IngestSweep, fate_of
 
@@ -86,6 +87,15 @@ async def test_only_our_own_files_are_touched(yard: Yard) -> None:
     rest = {path.name for path in yard.directory.path.iterdir()} - {".lock", ".node", ".home"}
     assert rest == {"notes.txt", "img_x.exe", "img_2026-01-01_d.png", "lost+found"}
     assert set_aside(yard) == {"img_2026-01-01_a.jpg"}
+
+
+@pytest.mark.parametrize("kind", ImageFormat)
+async def test_a_file_of_every_kind_is_ours(yard: Yard, kind: ImageFormat) -> None:
+    stray = f"img_2026-01-01_a.{kind.extension}"
+    leave(yard, stray, age=61)
+    assert holds_ownerless(yard.directory.path)
+    assert await sweep_of(yard).at_start() == 1
+    assert (there(yard), set_aside(yard)) == (set(), {stray})
 
 
 async def test_a_quick_restart_leaves_what_may_yet_be_recorded(yard: Yard) -> None:

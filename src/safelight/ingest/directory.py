@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safelight.errors import ConfigurationError
+from safelight.headers.probe import ImageFormat
 from safelight.infra.data_directory import write_private
 from safelight.infra.failpoints import hit
 from safelight.infra.files import make_directory, write_once
@@ -24,7 +25,8 @@ from safelight.infra.lost_found import LostFound
 
 _NODE, _HOME = ".node", ".home"
 _IS_NODE = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_OURS = re.compile(r"\.?(img_\d{4}-\d{2}-\d{2}_[0-9a-z]+)\.(?:part|jpg|png|webp|gif|avif)")
+_ENDINGS = "|".join(("part", *(kind.extension for kind in ImageFormat)))
+_OURS = re.compile(rf"\.?(img_\d{{4}}-\d{{2}}-\d{{2}}_[0-9a-z]+)\.(?:{_ENDINGS})")
 
 
 @dataclass(frozen=True, slots=True)
