@@ -143,7 +143,8 @@ class Runware:
     async def _ask(self, exchange: Exchange, uuid: str) -> None:
         self.asked.append(uuid)
         if self.turned_away:
-            await exchange.answer(self.turned_away.pop(0), {"errors": []})
+            error = {"code": "serviceUnavailable", "message": "Not now.", "taskUUID": uuid}
+            await exchange.answer(self.turned_away.pop(0), {"errors": [error]})
             return
         if uuid in self.failed:
             await exchange.answer(200, {"errors": [self._error(uuid)]})

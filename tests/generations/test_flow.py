@@ -12,10 +12,13 @@ from emulators.media import png
 from emulators.runware import Plan, Runware
 from generations.world import Client, world
 from safelight.generations.jobs import work
+from safelight.infra.injected import SystemClock
 from safelight.infra.queue.jobs import Failure, Job, JobId
+from safelight.testing.injected import Watch
 from safelight.testing.waiting import until
 
 Here = dict[str, Any]
+LIMIT = 300  # seconds that an image has
 
 
 @pytest.fixture
@@ -198,66 +201,87 @@ async def test_media_that_is_kept_after_all(here: Here, vendor: Runware) -> None
     assert len(vendor.submitted) == 3
 
 
-async def test_time_runs_out(here: Here, vendor: Runware) -> None:
+@pytest.fixture
+def watch() -> Watch:
+    """Time passes when a test says so, however busy the machine is."""
+    return Watch(SystemClock().now_ms())
+
+
+async def test_time_runs_out(here: Here, vendor: Runware, watch: Watch) -> None:
     """One never answered, one whose file never ends, one in time: the artifact is kept."""
-    vendor.plans = {0: Plan(seconds=60), 1: Plan(media=["stalled"]), 2: Plan()}
-    async with (
-        world(**here, generation_image_timeout_seconds=1.0) as made,
-        made.client() as client,
-    ):
-        done = await ask_one(client, count=3, input={"prompt": "p", "seed": 0})
+    never = asyncio.Event()
+    vendor.plans = {0: Plan(gate=never), 1: Plan(media=["stalled"]), 2: Plan()}
+    async with world(**here, clock=watch) as made, made.client() as client:
+        generation = await client.ask(count=3, input={"prompt": "p", "seed": 0})
+
+        async def as_far_as_they_get() -> bool:
+            tasks = (await client.show(generation))["tasks"]
+            return [task["status"] for task in tasks] == ["submitted", "streaming", "ready"]
+
+        await until(as_far_as_they_get)
+        watch.move(seconds=LIMIT)
+        await made.ring()
+        await made.closes()
+        watch.move(seconds=LIMIT)
+        await made.ring()
+        done = await client.over(generation)
         assert done["status"] == "ready"
         codes = [task["error"] and task["error"]["code"] for task in done["tasks"]]
         assert codes == ["timeout", "timeout", None]
-        assert "generation_timed_out" in await client.story(done["id"])
+        assert "generation_timed_out" in await client.story(generation)
         idle = "SELECT NOT EXISTS (SELECT FROM jobs)"
         assert await until(lambda: made.db.fetchval(idle))
 
 
-async def test_done_when_asked_while_the_call_is_held(here: Here, vendor: Runware) -> None:
+async def test_done_when_asked_while_the_call_is_held(
+    here: Here, vendor: Runware, watch: Watch
+) -> None:
     """The vendor has it, and keeps the connection open for nothing: the last question gets it."""
-    vendor.default = Plan(seconds=60)
-    async with (
-        world(**here, generation_image_timeout_seconds=2.0) as made,
-        made.client() as client,
-    ):
+    held = asyncio.Event()
+    vendor.default = Plan(gate=held, lose_answer=True)
+    async with world(**here, clock=watch) as made, made.client() as client:
         generation = await client.ask()
-        await until(lambda: bool(vendor.submitted))
+        await until(lambda: vendor.working)
         vendor.done.add(vendor.submitted[0]["taskUUID"])
+        watch.move(seconds=LIMIT)
+        await made.ring()
+        await made.closes()
+        held.set()
         done = await client.over(generation)
         assert (done["status"], done["artifactCount"]) == ("ready", 1)
-        assert len(vendor.submitted) == 1
+        assert len(vendor.submitted) == len(vendor.asked) == 1
 
 
-async def test_ten_are_held_when_time_is_over(here: Here, vendor: Runware) -> None:
+async def test_ten_are_held_when_time_is_over(here: Here, vendor: Runware, watch: Watch) -> None:
     """Calls that are still open do not speak for their tasks: what is done by then is kept, and what
     is not ran out of time."""
-    vendor.default = Plan(seconds=60)
-    async with (
-        world(**here, generation_image_timeout_seconds=4.0) as made,
-        made.client() as client,
-    ):
+    held = asyncio.Event()
+    vendor.default = Plan(gate=held, lose_answer=True)
+    async with world(**here, clock=watch) as made, made.client() as client:
         generation = await client.ask(count=10)
-        await until(lambda: len(vendor.submitted) >= 3)
+        await until(lambda: vendor.working == 10)
         vendor.done.update(order["taskUUID"] for order in vendor.submitted[:3])
+        watch.move(seconds=LIMIT)
+        await made.ring()
+        await made.closes()
+        held.set()
         done = await client.over(generation)
         codes = Counter(task["error"] and task["error"]["code"] for task in done["tasks"])
         assert codes == {None: 3, "timeout": 7}
         assert done["artifactCount"] == 3
 
 
-async def test_a_vendor_that_is_away(here: Here) -> None:
+async def test_a_vendor_that_is_away(here: Here, watch: Watch) -> None:
     here["runware_url"] = "http://127.0.0.1:9/v1"
-    async with (
-        world(**here, generation_image_timeout_seconds=3.0) as made,
-        made.client() as client,
-    ):
-        done = await ask_one(client)
+    async with world(**here, clock=watch) as made, made.client() as client:
+        generation = await client.ask()
+        await client.troubled(generation)
+        watch.move(seconds=LIMIT - 1)  # not enough for one more try after the next
+        done = await client.over(generation)
         assert done["status"] == "failed"
         error = done["tasks"][0]["error"]
         assert error["code"] == "provider_error"
         assert "could not be reached" in error["message"]
-        assert "task_attempt" in await client.story(done["id"])
 
 
 async def test_cancelling(here: Here, vendor: Runware) -> None:

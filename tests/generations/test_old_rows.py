@@ -1,10 +1,14 @@
 """Rows that an older version wrote."""
 
+import asyncio
 import sys
 import unicodedata
+from pathlib import Path
 
 import asyncpg
 
+from emulators.runware import Plan, Runware
+from generations.world import world
 from infra.test_migrate import fresh
 from safelight.generations.request import clean_tag
 from safelight.infra.migrate import load, migrate
@@ -37,3 +41,25 @@ async def test_tags_with_white_space_around_them(postgres_url: str) -> None:
         assert len(rows) == len(old) - 2  # one of two alike, and one that was nothing
     finally:
         await db.close()
+
+
+async def test_tags_of_a_generation_that_is_in_flight(
+    database_url: str, directory: Path, vendor: Runware
+) -> None:
+    """Its tags are rows from its end on, so that the migration did not find them."""
+    gate = asyncio.Event()
+    vendor.default = Plan(gate=gate)
+    async with (
+        world(database_url, directory, **vendor.settings) as made,
+        made.client() as client,
+    ):
+        generation = await client.ask(tags=["b"])
+        old = ["b ", "b", "  ", "\u3000c d "]
+        await made.db.execute("UPDATE generations_inflight SET tags = $1", old)
+        assert (await client.show(generation))["tags"] == ["b", "c d"]
+        gone = await client.http.delete(f"/generations/{generation}/tags/b")
+        assert gone.status_code == 204
+        gate.set()
+        assert (await client.over(generation))["tags"] == ["c d"]
+        found = await client.items("/generations", tag="c d")
+        assert [one["id"] for one in found] == [generation]

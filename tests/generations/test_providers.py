@@ -18,12 +18,12 @@ from safelight.generations.providers.base import (
     Refused,
     TaskUnknown,
 )
+from safelight.generations.providers.replicate import KeyAway, Replicate, media_of, request_of
 from safelight.generations.providers.replicate import answer_of as prediction_answer
-from safelight.generations.providers.replicate import media_of, request_of
 from safelight.generations.providers.runware import answer_of
 from safelight.generations.providers.runware_replies import MOST_REPORTS, errors_of, reports_of
 from safelight.generations.providers.signatures import is_usable, sign, verify
-from safelight.generations.providers.wire import Reply, seconds_of
+from safelight.generations.providers.wire import Reply, Wire, seconds_of
 from safelight.infra.injected import SystemClock
 from safelight.infra.turns import whose
 from safelight.testing.injected import Watch
@@ -31,6 +31,7 @@ from safelight.testing.waiting import until
 
 NOW = 1_700_000_000_000
 SECRET = "whsec_" + base64.b64encode(b"s" * 24).decode()
+CHANGED = "whsec_" + base64.b64encode(b"c" * 24).decode()
 URL = "https://im.runware.ai/x.png"
 
 
@@ -38,8 +39,8 @@ def reply(payload: Any, status: int = 200, after: float | None = None) -> Reply:
     return Reply(status, payload, after)
 
 
-def error(code: str, uuid: str | None = "me") -> dict[str, Any]:
-    return {"errors": [{"code": code, "message": "m", "taskUUID": uuid}]}
+def error(code: str, uuid: str | None = "me", task_type: str = "imageInference") -> dict[str, Any]:
+    return {"errors": [{"code": code, "message": "m", "taskUUID": uuid, "taskType": task_type}]}
 
 
 @pytest.mark.parametrize(
@@ -84,6 +85,34 @@ def test_whether_a_task_may_have_been_taken() -> None:
     ):
         outcome = answer_of(reply(None, status, 4.0), "me")
         assert outcome == ProviderTrouble(f"Runware answered {status}.", 4.0, sent=sent, busy=busy)
+
+
+@pytest.mark.parametrize(
+    ("answer", "ended"),
+    [
+        (reply(error("timeoutProvider")), True),
+        (
+            reply({"data": [{"taskUUID": "me", "status": "error", "error": {"code": "timeout"}}]}),
+            True,
+        ),
+        (reply(error("serviceUnavailable"), 503), False),
+        (reply(error("internalServerError"), 500), False),
+        (reply(error("timeoutProvider"), 504), False),
+        (reply(error("internalServerError", task_type="getResponse")), False),
+        (
+            reply({"error": {"code": "timeout"}, "taskUUID": "me", "taskType": "getResponse"}),
+            False,
+        ),
+        (reply(error("timeoutProvider", None)), False),
+        (reply(error("rateLimitExceeded")), False),
+    ],
+)
+def test_an_error_about_the_question_is_not_the_tasks_end(answer: Reply, ended: bool) -> None:
+    """A question carries its task's id, and so does what goes wrong with it; whoever took that for
+    the end would submit the task anew, and pay twice."""
+    outcome = answer_of(answer, "me", asked=True)
+    assert isinstance(outcome, ProviderTrouble)
+    assert outcome.ended is ended
 
 
 def test_in_a_webhook_every_error_is_final() -> None:
@@ -208,6 +237,45 @@ def test_signatures_that_do_not(wrong: dict[str, str]) -> None:
 def test_keys_that_can_be_used() -> None:
     assert is_usable(SECRET)
     assert not any(is_usable(one) for one in (None, 5, "", "whsec_", "whsec_x"))
+
+
+class Keys(Wire):
+    """A vendor's present keys, one for each time it is asked; None: it does not say."""
+
+    def __init__(self, *keys: str | None) -> None:
+        self.keys = list(keys)
+
+    async def ask(self, *_: Any, **__: Any) -> Reply:
+        key = self.keys.pop(0)
+        return reply({"key": key}) if key else reply(None, 500)
+
+
+async def test_a_key_that_the_vendor_has_changed_is_asked_for_again() -> None:
+    """But not whenever somebody sends a signature that does not fit."""
+    watch, wire = Watch(NOW), Keys(SECRET, CHANGED)
+    vendor = Replicate("https://vendor", wire, watch)
+    assert await vendor.signed(headers(), b"{}")
+    assert not await vendor.signed(headers(secret=CHANGED), b"{}")
+    assert wire.keys == [CHANGED]
+    watch.move(seconds=5)
+    assert await vendor.signed(headers(secret=CHANGED), b"{}")
+    assert not await vendor.signed(headers(), b"{}")
+    assert wire.keys == []
+
+
+async def test_while_the_changed_key_is_away_the_vendor_is_asked_instead() -> None:
+    watch = Watch(NOW)
+    vendor = Replicate("https://vendor", Keys(SECRET, None), watch)
+    assert await vendor.signed(headers(), b"{}")
+    watch.move(seconds=5)
+    with pytest.raises(KeyAway):
+        await vendor.signed(headers(secret=CHANGED), b"{}")
+    assert await vendor.signed(headers(), b"{}"), "the one it has may be right all the same"
+
+
+async def test_an_operators_key_is_not_asked_for() -> None:
+    vendor = Replicate("https://vendor", Keys(), Watch(NOW), SECRET)
+    assert not await vendor.signed(headers(secret=CHANGED), b"{}")
 
 
 # Waiting

@@ -67,8 +67,7 @@ async def asked_at_the_end(made: World, client: Client) -> dict[str, Any]:
         return alone and "task_attempt" in await client.story(generation)
 
     await until(left_to_the_timer)
-    await made.db.execute("UPDATE jobs SET run_at = now() WHERE kind = 'generations.alarm'")
-    made.queue.wake()
+    await made.ring()
     done = await client.over(generation)
     assert "generation_timed_out" in await client.story(generation)
     return done

@@ -10,8 +10,13 @@ from PIL import Image
 from emulators.media import box, mp4, png
 from emulators.runware import Plan, Runware
 from generations.world import world
+from safelight.generations.media import Recognized
+from safelight.generations.verify import CannotLook, Verifier
+from safelight.infra.injected import SystemClock
+from safelight.infra.scratch import Scratch
 from safelight.sandbox.protocol import Bounds, Inspection
-from safelight.sandbox.sandbox import Sandbox, SandboxDown
+from safelight.sandbox.sandbox import Sandbox, SandboxDown, SandboxTimeout, SourceAway
+from safelight.testing.injected import Watch
 
 Here = dict[str, Any]
 VIDEO = {"kind": "video", "model": "runware:501@1"}
@@ -48,11 +53,17 @@ async def test_a_body_that_ends_early_is_fetched_again(
 
 async def test_one_that_always_ends_early_is_never_an_artifact(here: Here, vendor: Runware) -> None:
     vendor.default = Plan(media=["short"])
+    watch = Watch(SystemClock().now_ms())
     async with (
-        world(**here, generation_image_timeout_seconds=2.5) as made,
+        world(**here, clock=watch, generation_fetch_seconds=60) as made,
         made.client() as client,
     ):
-        done = await client.over(await client.ask())
+        generation = await client.ask()
+        await client.troubled(generation)
+        await made.ring()
+        await made.closes()
+        watch.move(seconds=59.5)  # not enough for one more try after the next
+        done = await client.over(generation)
         assert done["status"] == "failed"
         assert done["tasks"][0]["error"]["code"] == "provider_error"
         assert list(await made.store.list("artifacts/")) == []
@@ -100,12 +111,23 @@ class Away(Sandbox):
     """Goes away as often as it is told."""
 
     times = 2
+    how: type[Exception] = SandboxDown
 
     async def inspect(self, data: bytes | int, bounds: Bounds) -> Inspection:
         if self.times:
             self.times -= 1
-            raise SandboxDown
+            raise self.how
         return await super().inspect(data, bounds)
+
+
+@pytest.mark.parametrize("how", [SandboxDown, SandboxTimeout, SourceAway])
+async def test_what_is_not_the_results_fault_is_told_apart(
+    tmp_path: Path, how: type[Exception]
+) -> None:
+    away = Away()
+    away.how = how
+    with Scratch(tmp_path) as file, pytest.raises(CannotLook):
+        await Verifier(away, Bounds(1, 1, 1)).image(file, Recognized("image/png", 1, 1))
 
 
 async def test_when_nobody_can_look_it_waits(here: Here, vendor: Runware) -> None:

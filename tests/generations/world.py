@@ -64,6 +64,16 @@ class World:
     def addresses(self) -> WebhookAddresses:
         return WebhookAddresses(SECRET, lambda: self.url, lambda: self.url)
 
+    async def ring(self) -> None:
+        """The timer of every generation comes now."""
+        await self.db.execute("UPDATE jobs SET run_at = now() WHERE kind = 'generations.alarm'")
+        self.queue.wake()
+
+    async def closes(self) -> None:
+        """The timer has come, and what was delivered gets a little longer to be stored."""
+        closing = "SELECT EXISTS (SELECT FROM generations_inflight WHERE closes_at IS NOT NULL)"
+        await until(lambda: self.db.fetchval(closing))
+
     async def token(self, organization: str = "acme", role: Role = Role.MEMBER) -> str:
         tokens = self.registry.get(Tokens)
         _, secret = await tokens.make(organization, Grant(role), name="t", maker=None)
@@ -113,6 +123,14 @@ class Client:
         assert response.status_code == 200, response.text
         items: list[dict[str, Any]] = response.json()["items"]
         return items
+
+    async def troubled(self, generation_id: str) -> None:
+        """A task of it was tried, in vain, and will be tried again."""
+
+        async def told() -> bool:
+            return "task_attempt" in await self.story(generation_id)
+
+        await until(told)
 
     async def story(self, generation_id: str) -> list[str]:
         items = await self.items(f"/generations/{generation_id}/history")

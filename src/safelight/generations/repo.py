@@ -261,7 +261,7 @@ def _generation(row: asyncpg.Record, tasks: dict[str, list[Task]]) -> Generation
         model=row["model"],
         input=row["input"],
         count=row["count"],
-        tags=tuple(row["tags"]),
+        tags=_trimmed(row["tags"]),
         created_at=row["created_at"],
         timeout_at=row["timeout_at"],
         status=GenerationStatus(row["status"]),
@@ -269,6 +269,12 @@ def _generation(row: asyncpg.Record, tasks: dict[str, list[Task]]) -> Generation
         finished_at=row["finished_at"],
         tasks=tuple(tasks[row["id"]]),
     )
+
+
+def _trimmed(tags: list[str]) -> tuple[str, ...]:
+    """Versions before this one took tags with white space around them; a generation of theirs may
+    still be in flight."""
+    return tuple(dict.fromkeys(found for tag in tags if (found := tag.strip())))
 
 
 def _task(row: asyncpg.Record) -> Task:

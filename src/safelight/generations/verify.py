@@ -10,7 +10,7 @@ from safelight.generations.fetch import TooLarge
 from safelight.generations.media import Recognized
 from safelight.infra.scratch import Scratch
 from safelight.sandbox.protocol import Bounds, FaultKind, Inspection
-from safelight.sandbox.sandbox import Sandbox, SandboxDown
+from safelight.sandbox.sandbox import Sandbox, SandboxDown, SourceAway
 
 _NOT_WHOLE = frozenset({FaultKind.NOT_AN_IMAGE, FaultKind.BROKEN, FaultKind.UNSUPPORTED})
 
@@ -61,5 +61,5 @@ class Verifier:
     async def _inspect(self, descriptor: int) -> Inspection:
         try:
             return await self._sandbox.inspect(descriptor, self._bounds)
-        except (SandboxDown, TimeoutError) as error:
+        except (SandboxDown, SourceAway, TimeoutError) as error:
             raise CannotLook from error

@@ -24,6 +24,7 @@ from safelight.generations.providers.base import (
     check_name,
 )
 from safelight.generations.providers.runware_replies import (
+    QUESTION,
     entries_of,
     error_outcome,
     errors_of,
@@ -74,7 +75,7 @@ class Runware(Provider):
         return outcome
 
     async def poll(self, order: Order) -> ProviderAnswer:
-        question = [{"taskType": "getResponse", "taskUUID": order.task_id}]
+        question = [{"taskType": QUESTION, "taskUUID": order.task_id}]
         reply = await self._wire.ask("POST", self._url, question, seconds=_ASKING_SECONDS)
         if isinstance(reply, ProviderTrouble):
             return reply

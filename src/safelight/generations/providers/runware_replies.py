@@ -21,6 +21,7 @@ from safelight.generations.providers.base import (
 )
 from safelight.generations.providers.wire import Reply
 
+QUESTION = "getResponse"  # the type of a task that asks about another
 MOST_REPORTS = 100  # a vendor sends one; a generation has twenty tasks at most
 _URLS = ("imageURL", "videoURL")
 _DATA_URIS = ("imageDataURI", "videoDataURI")
@@ -47,7 +48,8 @@ def errors_of(payload: Any) -> list[ReplyItem]:
     """In all three places they have been met: `errors`, `error`, and inside `data`."""
     errors = entries_of(payload, "errors")
     if isinstance(payload, Mapping) and isinstance(payload.get("error"), Mapping):
-        errors.append({**payload["error"], "taskUUID": payload.get("taskUUID")})
+        about = {name: payload.get(name) for name in ("taskUUID", "taskType")}
+        errors.append({**payload["error"], **about})
     for entry in entries_of(payload, "data"):
         if entry.get("status") == "error":
             inner = entry.get("error")
@@ -71,7 +73,7 @@ def error_outcome(
     error: ReplyItem, reply: Reply | None = None, *, asked: bool = False
 ) -> ProviderAnswer:
     """In a webhook (no reply) every error is final: the vendor has given up. When `asked`, one that
-    names the task is how that ended, and will be said again each time."""
+    tells of the task is how that ended, and will be said again each time."""
     code = str(error.get("code") or "error")
     words = one_line(error.get("message"), "no reason given")
     message = f"Runware: {words} ({code})"
@@ -84,10 +86,15 @@ def error_outcome(
             message, TaskErrorCode.PROVIDER_ERROR if passing else TaskErrorCode.REFUSED
         )
     if passing:
-        ended = asked and not busy and error.get("taskUUID") is not None
+        ended = asked and not busy and reply.fine and _tells_of_a_task(error)
         sent = not busy and not ended
         return ProviderTrouble(message, reply.retry_after, sent=sent, busy=busy, ended=ended)
     return Refused.because(message)
+
+
+def _tells_of_a_task(error: ReplyItem) -> bool:
+    """A question carries its task's id too, so that an error about the question has it as well."""
+    return error.get("taskUUID") is not None and error.get("taskType") != QUESTION
 
 
 def is_not_found(error: ReplyItem) -> bool:
