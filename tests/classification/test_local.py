@@ -96,11 +96,25 @@ async def test_how_an_image_can_end(
     assert await classifier.classify(b"") == ANSWER
 
 
-async def test_an_image_that_takes_too_long_ends_its_child(sandbox: Sandbox) -> None:
+async def test_a_machine_that_is_too_slow_is_not_the_images_fault(sandbox: Sandbox) -> None:
+    """An image that takes too much is ended by the limit of processor time, and is `ChildDied`. When
+    the clock on the wall is first, its child was not given that time: the image waits."""
     kit = Kit.of("classification.odd_network", limits=SandboxLimits(wall_seconds=0.5))
     classifier = LocalClassifier("test", "test", sandbox, hash_model=lambda: "ff", kit=lambda: kit)
-    with pytest.raises(ChildDied, match="time"):
+    with pytest.raises(ModelAway, match="too slow"):
         await classifier.classify(b"burn")
+
+
+async def test_a_file_that_cannot_be_read_is_not_the_images_fault(
+    classifier: LocalClassifier, tmp_path: Path
+) -> None:
+    (tmp_path / "something").touch()
+    unreadable = os.open(tmp_path, os.O_RDONLY)  # reading a directory fails
+    try:
+        with pytest.raises(ModelAway, match="could not be read"):
+            await classifier.classify(unreadable)
+    finally:
+        os.close(unreadable)
 
 
 async def test_a_child_that_dies_blames_no_other_image(classifier: LocalClassifier) -> None:
@@ -122,16 +136,24 @@ def _waits(child: psutil.Process) -> bool:
 
 
 async def _shot(wanted: Callable[[psutil.Process], bool]) -> int:
-    def find() -> int | None:
+    def find() -> psutil.Process | None:
         with suppress(psutil.NoSuchProcess):
             for child in filter(wanted, living(KIT.module)):
                 child.kill()
-                return child.pid
+                return child
         return None
 
-    pid: int = await until(find)
-    await until(lambda: pid not in {child.pid for child in living(KIT.module)})
-    return pid
+    shot: psutil.Process = await until(find)
+    await until(lambda: _is_gone(shot))
+    return shot.pid
+
+
+def _is_gone(child: psutil.Process) -> bool:
+    """With its connection, which it loses after its memory and before it is buried."""
+    try:
+        return child.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 async def test_children_killed_at_any_moment_cost_no_image(

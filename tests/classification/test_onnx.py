@@ -3,8 +3,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx as onnx_package
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 from accounts.world import HandClock
@@ -14,7 +16,8 @@ from safelight.classification import onnx
 from safelight.classification.base import ModelError
 from safelight.classification.declared import PRESETS, Declared, parse
 from safelight.classification.local import LocalClassifier
-from safelight.classification.network import Predict
+from safelight.classification.network import Network, Predict, Recipe, Session
+from safelight.classification.preprocess import Decoder
 from safelight.errors import ConfigurationError
 from safelight.settings import load
 from sandbox.shared import shared_sandbox
@@ -32,6 +35,16 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "probabilities": (json.dumps({"output": "probabilities"}), {}),
     "background": ("resnet", {"background": True}),
 }
+
+
+class Scripted(Session):
+    """A network that gives these scores, whatever it sees."""
+
+    def __init__(self, scores: NDArray[np.float32]) -> None:
+        self._scores = scores
+
+    def run(self, outputs: list[str], feed: Any) -> list[Any]:  # noqa: ARG002
+        return [self._scores]
 
 
 def loaded(path: Path, preprocessing: str = "resnet") -> Predict:
@@ -127,6 +140,32 @@ async def test_a_child_tries_the_file_at_the_start(tmp_path: Path) -> None:
     small = write(tmp_path / "small.onnx", Declared(size=96))
     with pytest.raises(ConfigurationError, match="set size and layout"):
         await classifier(small).open()
+
+
+async def test_scores_that_are_declared_as_what_they_are_not_stop_the_start(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path / "fruit.onnx", Declared())
+    declared = '{"output": "probabilities"}'
+    chosen = {"classifier": "onnx", "onnx_model": path, "onnx_preprocessing": declared}
+    with pytest.raises(ConfigurationError, match='set output to "logits"'):
+        await onnx.build(load(chosen), HandClock(), shared_sandbox()).open()
+
+
+def test_scores_that_cannot_be_probabilities_are_the_models_fault(tmp_path: Path) -> None:
+    """The samples at the start may have had such scores by chance; no image is blamed later."""
+    model = loaded(write(tmp_path / "fruit.onnx", Declared()), '{"output": "probabilities"}')
+    with pytest.raises(ModelError, match="no probabilities"):
+        model(plain("red"))
+
+
+def test_a_probability_a_hair_above_one_is_one(tmp_path: Path) -> None:
+    """As networks with short floats give them; whoever reads it takes no more than one."""
+    scores = np.zeros((1, 1000), np.float32)
+    scores[0, 7] = 1.0001
+    recipe = Recipe(224, 1, Image.Resampling.BILINEAR, "in", "out", gives_logits=False)
+    network = Network(Scripted(scores), Decoder(10**6), recipe)
+    assert network.predict(plain("red")).score == 1
 
 
 def test_scores_that_are_no_numbers_are_the_models_fault(tmp_path: Path) -> None:

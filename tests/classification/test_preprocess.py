@@ -1,12 +1,13 @@
 """What reaches a model, and the thumbnail, whatever the image was stored as."""
 
+import struct
 import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image
+from PIL import Image, ImageFile
 
 from classification.images import (
     FORMATS,
@@ -20,6 +21,9 @@ from classification.images import (
     plain,
     turned,
 )
+from photos.containers import claiming, grid
+from photos.corpus import heic, saved, scene
+from safelight.classification.base import Undecodable
 from safelight.classification.preprocess import Decoder, centre, fit
 
 RED, LIME, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
@@ -198,6 +202,31 @@ def test_pillow_keeps_quiet_about_what_we_handle(decoder: Decoder) -> None:
         Decoder(100_000_000)
         square(decoder, encoded(four_colours().quantize(4), "PNG", transparency=b"\x80\x80\x80"))
     assert heard == []
+
+
+@pytest.mark.parametrize("kind", ["avif", "heic"])
+def test_a_picture_that_claims_to_be_smaller_is_not_decoded(
+    decoder: Decoder, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Objects that a bucket tells of were never looked at as uploads are."""
+    picture = scene((512, 512))
+    data = heic(picture) if kind == "heic" else saved(picture, "AVIF")
+    assert square(decoder, data).shape == (224, 224, 3)
+    monkeypatch.setattr(ImageFile.ImageFile, "load", lambda _: pytest.fail("it is being decoded"))
+    with pytest.raises(Undecodable, match=f"The {kind.upper()} file is damaged"):
+        square(decoder, claiming(data, 512, 64))
+
+
+def test_tiles_count_by_what_is_coded_in_them() -> None:
+    """The last of them may be cut at the picture's edge, and are decoded whole."""
+    whole = grid(b"av01", saved(scene((256, 256)), "AVIF"), 2, 2, 256)
+    cut = claiming(whole, 512, 300).replace(
+        struct.pack(">HH", 512, 512), struct.pack(">HH", 300, 300)
+    )
+    with Decoder(512 * 512).decoded(cut) as picture:
+        assert picture.size == (300, 300)
+    with pytest.raises(Undecodable, match="300 × 300"), Decoder(512 * 512 - 1).decoded(cut):
+        pass
 
 
 def test_what_stands_behind_a_photograph_or_in_its_notes_is_no_scan_of_it(

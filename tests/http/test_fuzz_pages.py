@@ -51,7 +51,9 @@ def pages() -> Iterator[Page]:
     """What is not part of the described API, and the forms that are; forms first, so that what they
     leave behind is there to be shown."""
     yield Page(*NOWHERE)
-    for route in sorted(iter_route_contexts(create_api(development=False).routes), key=_forms_first):
+    for route in sorted(
+        iter_route_contexts(create_api(development=False).routes), key=_forms_first
+    ):
         path, methods = route.path_format or "", route.methods or set()
         if path.startswith(("/api/", "/static/")) or not methods & {"GET", "POST"}:
             continue

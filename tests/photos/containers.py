@@ -164,3 +164,10 @@ def _content(file: bytes, kind: bytes) -> bytes:
     at = file.index(kind)
     size: int = struct.unpack(">I", file[at - 4 : at])[0]
     return file[at + 4 : at - 4 + size]
+
+
+def claiming(data: bytes, real: int, claimed: int) -> bytes:
+    """The container says another size than what is coded has."""
+    said = b"ispe\0\0\0\0" + struct.pack(">II", real, real)
+    assert said in data
+    return data.replace(said, b"ispe\0\0\0\0" + struct.pack(">II", claimed, claimed))

@@ -1,7 +1,5 @@
 """Files that say less than they hold: a child believes neither a container nor a decoder alone."""
 
-import struct
-
 import pytest
 
 from classification.images import many_scans
@@ -19,19 +17,12 @@ def seen(data: bytes, **bounds: int) -> Inspection:
     return Inspection.load(inspect(data, {**BOUNDS, **bounds}).facts, len(data))
 
 
-def claiming(data: bytes, real: int, claimed: int) -> bytes:
-    """The container says another size than what is coded has."""
-    said = b"ispe\0\0\0\0" + struct.pack(">II", real, real)
-    assert said in data
-    return data.replace(said, b"ispe\0\0\0\0" + struct.pack(">II", claimed, claimed))
-
-
 @pytest.mark.parametrize("kind", ["avif", "heic"])
 def test_a_picture_that_claims_to_be_smaller_is_not_decoded(kind: str) -> None:
     picture = scene((512, 512))
     data = heic(picture) if kind == "heic" else saved(picture, "AVIF")
     assert seen(data).decoded == 1
-    found = seen(claiming(data, 512, 64))
+    found = seen(containers.claiming(data, 512, 64))
     assert (found.decoded, found.dhash) == (0, None)
     assert found.fault
     assert found.fault.kind is FaultKind.BROKEN
@@ -45,7 +36,7 @@ def test_tiles_count_by_what_is_coded_in_them(kind: bytes) -> None:
     assert seen(whole).decoded == 1
     found = seen(whole, max_pixels=512 * 512 - 1)
     assert (found.decoded, found.fault, found.pixels) == (0, None, 512 * 512)
-    lying = claiming(whole, 256, 64)
+    lying = containers.claiming(whole, 256, 64)
     assert seen(lying).decoded == 0
 
 

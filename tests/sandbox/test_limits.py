@@ -1,12 +1,14 @@
 """What an upload may be is what children can open: the defaults agree."""
 
 import io
+import struct
+import zlib
 from collections.abc import Callable
 
 import pytest
 from PIL import Image
 
-from classification.images import tiny_webp
+from classification.images import png_chunk, tiny_webp
 from safelight.sandbox.protocol import Bounds
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
@@ -25,11 +27,19 @@ def turned_jpeg() -> bytes:
 
 
 def large_png() -> bytes:
-    out = io.BytesIO()
-    Image.linear_gradient("L").resize((12_000, 8_000)).convert("RGB").save(
-        out, "PNG", compress_level=1
-    )
-    return out.getvalue()
+    """From black to white. A hundred rows are packed once and stand there eighty times, since packing
+    them all takes longer than all the rest."""
+    row = b"\0" + b"".join(bytes([256 * x // 12_000]) * 3 for x in range(12_000))
+    packer = zlib.compressobj(1)
+    start = packer.compress(b"") + packer.flush(zlib.Z_FULL_FLUSH)
+    packed = packer.compress(row * 100) + packer.flush(zlib.Z_FULL_FLUSH)
+    check = 1
+    for _ in range(80):
+        check = zlib.adler32(row * 100, check)
+    end = zlib.compressobj(1, wbits=-15).flush() + struct.pack(">I", check)
+    header = struct.pack(">IIBBBBB", 12_000, 8_000, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", start + packed * 80 + end), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(png_chunk(*chunk) for chunk in chunks)
 
 
 @pytest.mark.parametrize(

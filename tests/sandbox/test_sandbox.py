@@ -1,12 +1,16 @@
 """Whatever a child does, the process that asked goes on."""
 
 import asyncio
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 import psutil
@@ -16,13 +20,16 @@ from safelight.errors import ConfigurationError
 from safelight.infra import failpoints
 from safelight.infra.away import is_away
 from safelight.infra.turns import whose
+from safelight.sandbox import sandbox as sandboxes
 from safelight.sandbox.children import Kit
 from safelight.sandbox.limits import SandboxLimits
+from safelight.sandbox.protocol import Bounds
 from safelight.sandbox.sandbox import (
     ChildrenAway,
     Sandbox,
     SandboxDown,
     SandboxTimeout,
+    SourceAway,
     TaskDied,
 )
 from safelight.testing.waiting import until
@@ -190,6 +197,71 @@ async def test_an_asker_that_gives_up_takes_the_child_along(sandbox: Sandbox) ->
     assert (await sandbox.run("echo", b"ok")).data == b"ko"
 
 
+async def test_an_asker_that_gives_up_while_its_bytes_are_copied_leaves_nothing_open(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, begun, go_on = sandboxes._in_memory, threading.Event(), threading.Event()
+
+    def held(data: bytes) -> int:
+        begun.set()
+        assert go_on.wait(60)
+        return copy(data)
+
+    monkeypatch.setattr(sandboxes, "_in_memory", held)
+    asking = asyncio.create_task(sandbox.run("echo", bytes(2 * MIB)))
+    await until(begun.is_set)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    made = copy(b"")  # so that looking for copies finds some
+    assert copies() == 1
+    go_on.set()
+    await asyncio.get_running_loop().shutdown_default_executor()
+    os.close(made)
+    await until(lambda: not copies())
+
+
+def test_a_copy_that_does_not_fit_is_not_left_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(FileIO):
+        def write(self, _: object) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(sandboxes, "FileIO", Full)
+    with pytest.raises(OSError, match="No space"):
+        sandboxes._in_memory(b"abc")
+    assert copies() == 0
+
+
+async def test_a_file_that_cannot_be_read_says_nothing_about_its_bytes(
+    sandbox: Sandbox, tmp_path: Path
+) -> None:
+    """A directory stands for it: it can be opened and has a size, and reading it fails."""
+    (tmp_path / "something").touch()
+    unreadable = os.open(tmp_path, os.O_RDONLY)
+    try:
+        assert os.fstat(unreadable).st_size
+        with pytest.raises(SourceAway) as error:
+            await sandbox.run("echo", unreadable)
+        assert is_away(error.value), "whoever asked waits, and spends nothing"
+        with pytest.raises(SourceAway):
+            await sandbox.inspect(unreadable, Bounds(1, 1, 1))
+    finally:
+        os.close(unreadable)
+    assert (await sandbox.run("echo", b"ok")).data == b"ko"
+
+
+async def test_a_child_that_only_says_so_is_not_asked_again(sandbox: Sandbox) -> None:
+    """One in the hands of an image could otherwise keep everybody waiting."""
+    await sandbox.run("echo", b"")
+    [liar] = children()
+    with pytest.raises(SourceAway):
+        await sandbox.run("echo", b"", unread=True)
+    assert (await sandbox.run("echo", b"ok")).data == b"ko"
+    assert liar not in children()
+    with pytest.raises(TaskDied, match="crash"):
+        await sandbox.run("echo", b"", unread="a little")
+
+
 async def test_a_child_killed_in_its_sleep_is_replaced(sandbox: Sandbox) -> None:
     answers = await asyncio.gather(*(sandbox.run("pid", b"") for _ in range(4)))
     for pid in {answer.facts["pid"] for answer in answers}:
@@ -239,14 +311,17 @@ async def test_a_start_that_fails_leaves_nothing(sandbox: Sandbox) -> None:
 
 
 async def test_closing_ends_everything(sandbox: Sandbox) -> None:
+    """Whoever still waits for an answer hears of it, and starts no child of their own."""
     await sandbox.run("echo", b"")
     hanging = asyncio.create_task(sandbox.run("hang", b""))
     await until(lambda: sandbox._busy)
     await sandbox.close()
+    async with asyncio.timeout(20):
+        with pytest.raises(ChildrenAway):
+            await hanging
+    with pytest.raises(ChildrenAway):
+        await sandbox.run("echo", b"")
     assert children() == []
-    await sandbox.close()
-    hanging.cancel()
-    await asyncio.wait([hanging])
     await sandbox.close()
 
 
@@ -274,6 +349,15 @@ asyncio.run(main())
         owner.kill()
     gone, alive = psutil.wait_procs(below, timeout=5)
     assert (len(gone), alive) == (2, [])
+
+
+def copies() -> int:
+    """Files in memory that this process holds."""
+    held = 0
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            held += str(link.readlink()).startswith("/memfd:image")
+    return held
 
 
 def children() -> list[psutil.Process]:

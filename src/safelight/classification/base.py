@@ -2,8 +2,9 @@
 
 `classify` raises nothing but `Undecodable` (the image is at fault: asking again is pointless) and
 `ModelError` (the model is: asking again may help). A `ModelError` says when: `retry_after` seconds
-at least, if known. `ModelAway` says that the model did not even look, so that the image's attempt
-does not count. `ChildDied` may be either's fault: of one image it happens twice at most.
+at least, if known. `ModelAway` says that the model did not even look, or was not given the time to,
+so that the image's attempt does not count. `ChildDied` may be either's fault: of one image it
+happens twice at most.
 """
 
 from dataclasses import dataclass

@@ -2,15 +2,15 @@
 
 Guarantees: an image is decoded and judged in a child and nowhere else, a few at a time, the rest
 wait their turn. A child that dies of an image, or exceeds a limit with it, is `ChildDied`; where
-none can be started, can load the model or is left alone by others, it is `ModelAway`, and says
-nothing of the image. What a child says is believed only if it could be true, and one that says
-anything else is not asked again.
+none can be started, can load the model, can read the image or is left alone by others, or where the
+machine gives it too little of its time, it is `ModelAway`, and says nothing of the image. What a
+child says is believed only if it could be true, and one that says anything else is not asked again.
 """
 
 import asyncio
 from collections.abc import Callable
 from functools import cached_property
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import structlog
 
@@ -33,10 +33,14 @@ from safelight.sandbox.sandbox import (
     KitUnusable,
     Sandbox,
     SandboxTimeout,
+    SourceAway,
     TaskDied,
 )
 
 T = TypeVar("T")
+
+# An image that takes too much itself is ended by the limit of processor time.
+_TOO_SLOW: Final = "This server was too slow to look at the image in time. It will try again."
 
 
 class LocalClassifier:
@@ -107,12 +111,12 @@ async def ask(
 
     try:
         found = await sandbox.ask(task, source, kit, parameters, load)
-    except ChildrenAway as error:
+    except (ChildrenAway, SourceAway) as error:
         raise ModelAway(error.message) from error
+    except SandboxTimeout as error:
+        raise ModelAway(_TOO_SLOW) from error
     except TaskDied as death:
         raise ChildDied(f"{ChildDied.default_message()} Reason: {death.reason}.") from death
-    except SandboxTimeout as error:
-        raise ChildDied(f"{ChildDied.default_message()} Reason: time.") from error
     except (KitUnusable, ConfigurationError) as error:
         raise _not_loaded(error) from error
     if isinstance(found, Undecodable):

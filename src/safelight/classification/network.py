@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from safelight.classification.base import ModelError, Prediction, Undecodable
 from safelight.classification.labels import CLASSES, TOP, labels
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from PIL.Image import Resampling
 
     from safelight.classification.preprocess import Array, Decoder, Pixels
+
+_SLIP: Final = 0.01
 
 
 class Predict(Protocol):
@@ -115,7 +117,7 @@ class Network:
             small = picture.thumbnail() if thumbnail else None
         tensor = recipe.tensor(pixels) if recipe.tensor else pixels[None]
         scores, vector = self.run(tensor, embedding=embedding)
-        found = best(softmax(scores) if recipe.gives_logits else scores)
+        found = best(softmax(scores) if recipe.gives_logits else scores.clip(0, 1))
         return Prediction(*found[0], vector, small, found)
 
     def run(
@@ -129,7 +131,14 @@ class Network:
         scores, *rest = self.session.run(wanted, {self.recipe.input: tensor})
         if not np.isfinite(scores).all() or scores.size not in {CLASSES, CLASSES + 1}:
             raise ModelError("The model gave no usable scores.")
+        if not self.recipe.gives_logits and not are_shares(scores):
+            raise ModelError("The model's scores are no probabilities.")
         return scores.reshape(-1), unit(rest[0][0]) if rest else None
+
+
+def are_shares(scores: "NDArray[Any]") -> bool:
+    """Each from nothing to all of it, but for what a network with short floats is off by."""
+    return bool(scores.min() >= -_SLIP and scores.max() <= 1 + _SLIP)
 
 
 def softmax(logits: "Array") -> "NDArray[Any]":

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from safelight.classification.declared import Declared, parse
+from safelight.classification.base import ModelError
+from safelight.classification.declared import SETTING, Declared, parse
 from safelight.classification.labels import CLASSES
 from safelight.classification.network import Network, Predict, Recipe, Session, tasks
 from safelight.errors import ConfigurationError
@@ -46,7 +47,14 @@ def build(settings: "Settings", _clock: "Clock", sandbox: "Sandbox") -> "LocalCl
 
 
 def prepare(max_pixels: int, model: str, preprocessing: str) -> SandboxTasks:
-    return tasks(load(Path(model), parse(preprocessing), max_pixels))
+    predict = load(Path(model), parse(preprocessing), max_pixels)
+    try:
+        return tasks(predict)  # which tries it with samples
+    except ModelError as error:
+        raise ConfigurationError(
+            f"SAFELIGHT_ONNX_MODEL does not fit its declaration. {error.message} In {SETTING} set"
+            ' output to "logits" if it gives those, and scale, mean and std as it was trained with.'
+        ) from error
 
 
 def hash_file(path: Path) -> str:

@@ -1,8 +1,8 @@
 """Untrusted bytes become the pixels a model takes, and a thumbnail, from one decode.
 
 In children only. Guarantees: only accepted formats are tried; sizes are judged before pixels are
-decoded; a JPEG is decoded at the smallest scale that serves, and no second copy of a large image is
-made; whatever is wrong with the bytes is `Undecodable`.
+decoded, and in a container by what is coded; a JPEG is decoded at the smallest scale that serves,
+and no second copy of a large image is made; whatever is wrong with the bytes is `Undecodable`.
 Known gap: colour profiles are kept in thumbnails but not applied.
 """
 
@@ -30,6 +30,7 @@ THUMBNAIL_SIDE: Final = 512
 _SHORT_SIDE: Final = 512  # twice what a crop needs, so that resampling hides the rough scaling
 _BAND_PIXELS: Final = 1_000_000
 _MAX_PROFILE_BYTES: Final = 4096
+_CONTAINERS: Final = frozenset({"AVIF", "HEIF"})
 _UPRIGHT: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -99,7 +100,7 @@ class Decoder:
         with _image_at_fault(data, self._max_pixels):
             image = opened(data)
             size = image.size
-            self._check(size)
+            self._check(image, data)
             check_scans(image, data)
             scale = _shrink(image)
             image.load()
@@ -107,9 +108,14 @@ class Decoder:
             small = _reduced(image, factor)
         yield Picture(small, size, scale / factor, _orientation(image), _profile(image))
 
-    def _check(self, size: Size) -> None:
-        if size[0] * size[1] > self._max_pixels:
-            raise Undecodable(too_many_pixels(self._max_pixels, size))
+    def _check(self, image: Image.Image, data: bytes) -> None:
+        """What lies in a container may be larger than the container says, and would all be decoded.
+        A header that contradicts what is coded raises."""
+        width, height = size = image.size
+        contained = image.format in _CONTAINERS
+        coded = read_header(data, complete=True).pixels if contained else 0
+        if max(coded, width * height) > self._max_pixels:
+            raise Undecodable(too_many_pixels(self._max_pixels, size, coded))
 
 
 def prepare(max_pixels: int, side: int) -> SandboxTasks:
@@ -218,7 +224,7 @@ def _image_at_fault(data: bytes, max_pixels: int) -> Iterator[None]:
         raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
         raise Undecodable(too_many_pixels(max_pixels)) from None
-    except TooManyScans as error:
+    except (NotAnImage, TooManyScans) as error:
         raise Undecodable(str(error)) from None
     except UnidentifiedImageError as error:
         raise Undecodable(_unknown(data), decoder=str(error)) from None

@@ -3,7 +3,8 @@
 Guarantees
 - Whatever its tasks need is loaded before the lock and before the first byte from outside.
 - A task that exceeds its memory is told of; one that exceeds its processor time ends the process.
-- It ends when whoever started it hangs up or dies, after a task's error, and when it has grown.
+- It ends when whoever started it hangs up or dies, when it could not read or do what it was asked,
+  and when it has grown.
 
 Started clean by children.py: one connection, nothing of the server's environment or memory.
 """
@@ -79,6 +80,8 @@ def _prepared(module: str, options: dict[str, Any]) -> SandboxTasks:
 
 def _performed(tasks: SandboxTasks, request: Request, cpu_seconds: float) -> tuple[Answer, bool]:
     """The answer, and whether this process can go on. Past the time, SIGPROF ends it."""
+    if request.data is None:
+        return Answer({"unread": True}), False
     signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
     try:
         return tasks[request.task](request.data, request.parameters), True

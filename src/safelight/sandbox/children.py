@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -145,11 +146,16 @@ class Child:
     async def ended(self, patience: float = 0) -> int:
         """Its exit code; minus a signal's number. `patience` is for one that ends by itself, so
         that its own signal is told and not ours."""
-        self._connection.close()
-        return await asyncio.to_thread(self._buried, patience)
+        try:
+            return await asyncio.to_thread(self._buried, patience)
+        finally:
+            self._connection.close()
 
     def kill(self) -> None:
-        self._connection.close()
+        """Whoever waits for its answer hears that it is gone; they would not if the connection were
+        closed under them."""
+        with suppress(OSError):  # it has hung up already
+            self._connection.shutdown(socket.SHUT_RDWR)
         self._process.kill()
 
     def _buried(self, patience: float) -> int:

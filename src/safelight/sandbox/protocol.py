@@ -285,9 +285,11 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """Without `data` the bytes could not be read, which says nothing about them."""
+
     task: str
     parameters: dict[str, Any]
-    data: bytes
+    data: bytes | None
 
 
 def pack_request(task: str, parameters: dict[str, Any], size: int) -> bytes:
@@ -310,6 +312,8 @@ def receive_request(connection: socket.socket) -> Request | None:
     head = json.loads(found[_LENGTH.size :])
     try:
         data = _whole(descriptor, head["size"])
+    except OSError:
+        data = None
     finally:
         os.close(descriptor)
     return Request(head["task"], head["parameters"], data)

@@ -11,8 +11,9 @@ Guarantees
 - Children start when there is work, leave after a while without, and end with this process.
 
 What is not the bytes' fault raises something else: `SandboxTimeout` when the machine was too slow
-to say, `ChildrenAway` when none can be started or two were killed from outside, `KitUnusable` when
-one cannot load what it needs. Trying again may help with all of them.
+to say, `ChildrenAway` when none can be started or two were killed from outside, `SourceAway` when
+the bytes could not be read, `KitUnusable` when one cannot load what it needs. Trying again may help
+with all of them.
 """
 
 import asyncio
@@ -90,6 +91,10 @@ class ChildrenAway(SandboxDown, Unavailable):
     code = "CHILDREN_AWAY"
 
 
+class SourceAway(Unavailable):
+    """The bytes could not be read where they lie. Is that disk well?"""
+
+
 class Sandbox:
     def __init__(
         self,
@@ -109,6 +114,7 @@ class Sandbox:
         self._ending: set[asyncio.Task[int]] = set()
         self._found: Protections | None = None
         self._looking: asyncio.TimerHandle | None = None
+        self._closed = False
 
     @property
     def protections(self) -> Protections:
@@ -179,6 +185,8 @@ class Sandbox:
             self._rest(kit, child)
 
     async def close(self) -> None:
+        """For good: whoever still waits for an answer hears that there is nobody to give one."""
+        self._closed = True
         children = [*self._busy, *(child for idle in self._idle.values() for child in idle)]
         self._idle.clear()
         if self._looking:
@@ -203,8 +211,8 @@ class Sandbox:
         try:
             child.ask(request, descriptor)
             answer, last = await child.answer(limits.answer_bytes)
-            death = _death(answer.facts)
-            found = None if death else load(answer)
+            failure = _failure(answer.facts)
+            found = None if failure else load(answer)
         except Gone as error:
             code = await self._end(child, _LAST_SECONDS)
             if child.late:
@@ -220,12 +228,12 @@ class Sandbox:
             raise
         finally:
             alarm.cancel()
-        if last or death:
+        if last or failure:
             self._end(child)
         else:
             self._rest(kit, child)
-        if death:
-            raise death
+        if failure:
+            raise failure
         return found
 
     async def _taken(self, kit: Kit) -> Child:
@@ -244,6 +252,8 @@ class Sandbox:
     async def _started(self, kit: Kit) -> Child | None:
         """None: it was killed before it was ready."""
         await reach("sandbox.start")
+        if self._closed:
+            raise ChildrenAway
         try:
             child = Child.begin(kit, kit.limits or self._limits)
         except OSError as error:
@@ -273,6 +283,9 @@ class Sandbox:
             structlog.get_logger().info("a child is locked", lacking=found.missing)
 
     def _rest(self, kit: Kit, child: Child) -> None:
+        if self._closed:
+            self._end(child)
+            return
         loop = asyncio.get_running_loop()
         child.rests_since = loop.time()
         self._busy.discard(child)
@@ -317,22 +330,43 @@ async def _to_read(source: bytes | int) -> int:
         if fcntl.fcntl(source, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY:
             return source
         return os.open(f"/proc/self/fd/{source}", os.O_RDONLY | os.O_CLOEXEC)
-    if len(source) > _LARGE:
-        return await asyncio.to_thread(_in_memory, source)
-    return _in_memory(source)
+    return await _copied(source) if len(source) > _LARGE else _in_memory(source)
+
+
+async def _copied(source: bytes) -> int:
+    """A thread cannot be called back: what it makes for one who has gone is closed when it is."""
+    copying = asyncio.get_running_loop().run_in_executor(None, _in_memory, source)
+    try:
+        return await asyncio.shield(copying)
+    except asyncio.CancelledError:
+        copying.add_done_callback(_unwanted)
+        raise
+
+
+def _unwanted(copying: "asyncio.Future[int]") -> None:
+    if not copying.cancelled() and copying.exception() is None:
+        os.close(copying.result())
 
 
 def _in_memory(data: bytes) -> int:
     """A file without a name or a disk."""
     descriptor = os.memfd_create("image", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    with FileIO(descriptor, "wb", closefd=False) as file:
-        file.write(data)
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALED)
+    try:
+        with FileIO(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALED)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
-def _death(facts: dict[str, Any]) -> TaskDied | None:
-    """What a task exceeded, in its child's own words."""
+def _failure(facts: dict[str, Any]) -> TaskDied | SourceAway | None:
+    """Why there is no answer, in the child's own words: it could not read the bytes, or the task
+    exceeded a limit."""
+    if "unread" in facts:
+        ensure(facts["unread"] is True)
+        return SourceAway()
     if "exceeded" not in facts:
         return None
     reason = facts["exceeded"]
