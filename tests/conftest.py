@@ -35,7 +35,11 @@ _LONGEST = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.name not in _LONGEST)
+    """Those with a browser come first of all: what one process begins with no other takes from it, and
+    each that had some of them would need a browser and a server of its own."""
+    items.sort(
+        key=lambda item: (item.path.parent.name != "browser", item.path.name not in _LONGEST)
+    )
 
 
 @pytest.fixture(scope="session", autouse=True)
