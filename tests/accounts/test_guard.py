@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cache
 from typing import Annotated, Any
 
 import httpx
 import pytest
 import uvicorn
 import websockets
-from fastapi import WebSocket
+from fastapi import FastAPI, WebSocket
 from starlette.requests import Request
 
-from accounts.world import HERE, World
+from accounts.world import HERE, World, own_api
 from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import (
     COOKIE,
@@ -31,8 +32,9 @@ from safelight.testing.waiting import until
 THING = "/things/1"  # belongs to acme
 
 
-def add_routes(world: World) -> None:
-    api = world.own_api()
+@cache
+def routes() -> FastAPI:
+    api = own_api()
 
     @api.get("/in/{org}")
     @api.post("/in/{org}")
@@ -66,10 +68,12 @@ def add_routes(world: World) -> None:
         await websocket.send_text(str(await identify(websocket) is not None))
         await websocket.close()
 
+    return api
+
 
 @pytest.fixture
 async def world(world: World) -> World:
-    add_routes(world)
+    world.behind(routes())
     await world.organization("acme", "globex")
     await world.user("ada", {"acme": Role.ADMIN, "globex": Role.VIEWER})
     await world.user("one", {"acme": Role.MEMBER})

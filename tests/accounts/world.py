@@ -52,6 +52,12 @@ class HandClock:
         self.ms += int(sum(amount * seconds[unit] for unit, amount in units.items()) * 1000)
 
 
+def own_api() -> FastAPI:
+    """Routes that a test may add to: the usual ones are shared."""
+    api: FastAPI = create_api.__wrapped__(development=False)
+    return api
+
+
 @dataclass
 class World:
     db: Database
@@ -70,11 +76,9 @@ class World:
             self.registry.add(service)
         self.app = create_app(self.registry)
 
-    def own_api(self) -> FastAPI:
-        """Routes that the test may add to: the usual ones are shared."""
-        api: FastAPI = create_api.__wrapped__(development=False)
+    def behind(self, api: FastAPI) -> None:
+        """Answered by these routes from here on."""
         self.app = Frame(api, self.registry, {})
-        return api
 
     def base(self) -> Base:
         bus, clock = Bus(self.db, "test"), self.clock

@@ -7,7 +7,7 @@ from typing import Annotated
 import httpx
 import pytest
 
-from accounts.world import PASSWORD, World
+from accounts.world import PASSWORD, World, own_api
 from safelight.accounts.access import Role
 from safelight.accounts.guard import COOKIE, Access, allow
 from safelight.settings import load
@@ -271,7 +271,10 @@ async def test_pages_are_sound(world: World) -> None:
 
 
 async def test_a_page_with_letters_in_its_path_is_come_back_to(world: World) -> None:
-    @world.own_api().get("/app/{org}/uploads/{name}")
+    api = own_api()
+    world.behind(api)
+
+    @api.get("/app/{org}/uploads/{name}")
     async def page(access: Annotated[Access, allow(Role.VIEWER)]) -> None:
         del access
 
