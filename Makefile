@@ -24,7 +24,7 @@ serve: $(VENV)/.runtime ## Run Safelight on http://127.0.0.1:8000
 
 test: $(VENV)/.dev ## Run every test, browser included
 	@$(BIN)/python tests/browser/chromium.py
-	$(BIN)/python -m pytest -n $${PYTEST_WORKERS:-5} --dist worksteal -q
+	$(BIN)/python -m pytest -n $${PYTEST_WORKERS:-4} --dist worksteal -q
 
 check: $(VENV)/.dev ## Lint, types, import rules, gates and whether they can fail, fresh docs
 	$(BIN)/ruff check .

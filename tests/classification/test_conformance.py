@@ -22,14 +22,20 @@ from sandbox.shared import shared_sandbox
 NAMES = [name for name, _build in CLASSIFIERS]
 
 
+@pytest.fixture(scope="module")
+def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file for all, so that a child that has loaded it serves them all."""
+    return write(tmp_path_factory.mktemp("onnx") / "fruit.onnx", Declared())
+
+
 @pytest.fixture(params=NAMES)
-def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Settings]:
+def settings(request: pytest.FixtureRequest, network: Path) -> Iterator[Settings]:
     common = {"classifier": request.param, "classifier_threads": 2, "max_pixels": 20_000_000}
     if request.param == "workers-ai":
         with workers_ai() as vendor:
             yield load({**common, "workers_ai_url": vendor.url})
     elif request.param == "onnx":
-        yield load({**common, "onnx_model": write(tmp_path / "fruit.onnx", Declared())})
+        yield load({**common, "onnx_model": network})
     else:
         yield load(common)
 

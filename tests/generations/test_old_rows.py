@@ -1,7 +1,6 @@
 """Rows that an older version wrote."""
 
 import asyncio
-import sys
 import unicodedata
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from infra.test_migrate import fresh
 from safelight.generations.request import clean_tag
 from safelight.infra.migrate import load, migrate
 
+LAST_SPACE = 0x3000
 SPACES = [
     char
-    for char in map(chr, range(sys.maxunicode + 1))
+    for char in map(chr, range(LAST_SPACE + 1))
     if char.isspace() and unicodedata.category(char) != "Cc"
 ]
 
