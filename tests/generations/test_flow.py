@@ -3,6 +3,8 @@
 import asyncio
 import hashlib
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -319,17 +321,31 @@ async def test_spending(here: Here, vendor: Runware) -> None:
 
 
 async def test_no_more_calls_at_once_than_set(here: Here, vendor: Runware) -> None:
-    vendor.default = Plan(seconds=0.1)
-    async with world(**here, generation_concurrency=2) as made, made.client() as client:
+    async with held(here, vendor, 2, generation_concurrency=2) as client:
         assert (await ask_one(client, count=7))["artifactCount"] == 7
     assert vendor.most == 2
 
 
 async def test_without_a_limit_in_the_way_all_run_together(here: Here, vendor: Runware) -> None:
-    vendor.default = Plan(seconds=1.5)
-    async with world(**here) as made, made.client() as client:
+    async with held(here, vendor, 20) as client:
         assert (await ask_one(client, count=20))["artifactCount"] == 20
     assert vendor.most == 20
+
+
+@asynccontextmanager
+async def held(here: Here, vendor: Runware, count: int, **values: Any) -> AsyncIterator[Client]:
+    """Calls are answered once so many are there at the same time."""
+    gate = asyncio.Event()
+    vendor.default = Plan(gate=gate)
+
+    async def let_go() -> None:
+        await until(lambda: vendor.working >= count)
+        gate.set()
+
+    async with world(**here, **values) as made, made.client() as client:
+        letting = asyncio.create_task(let_go())
+        yield client
+        await letting
 
 
 async def test_a_key_that_was_taken_away(here: Here, vendor: Runware) -> None:
