@@ -14,7 +14,7 @@ GATES  := tests/test_architecture.py tests/test_failpoints.py tests/test_ownersh
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check format bench docs lock clean
+.PHONY: help serve test again check format bench docs lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ serve: $(VENV)/.runtime ## Run Safelight on http://127.0.0.1:8000
 test: $(VENV)/.dev ## Run every test, browser included
 	@$(BIN)/python tests/browser/chromium.py
 	$(BIN)/python -m pytest -n $${PYTEST_WORKERS:-4} --dist worksteal -q
+
+again: $(VENV)/.dev ## Run the tests that failed once more, one at a time
+	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -p no:xdist -q
 
 check: $(VENV)/.dev ## Lint, types, import rules, gates and whether they can fail, fresh docs
 	$(BIN)/ruff check .
