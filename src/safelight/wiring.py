@@ -167,7 +167,7 @@ async def _open_features(
         open_objects(base, opened, deliver.handle),
         open_accounts(base, secret),
         open_quotas(base),
-        open_ingest(base, directory, store, deliver.remember),
+        open_ingest(base, directory, store, deliver.remember, library.arrival.arrive),
         library,
         open_classification(base, store, classifier),
         open_generations(base, store, sandbox, webhooks, when_artifact_deleted=deleted),

@@ -20,6 +20,7 @@ RUN = JobKind(
     payload=RunPayload,
     # One per core works; as many again are reading their bytes or writing their results.
     limit=2 * (os.cpu_count() or 1),
+    ahead=12,  # so that a backlog is not claimed one by one
     retry=STEADFAST,
     subject=lambda payload: f"upload:{payload.name}",
 )

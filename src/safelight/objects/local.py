@@ -146,8 +146,9 @@ class Blobs:
     # Putting
 
     def stage(self, source: Path, what: Measured | None, expected: str | None) -> Staged:
-        """Puts a file in its place, measured first if it is not yet."""
-        what = what or measure_durable(source)
+        """Puts a file in its place, measured first if it is not yet, or not what it was."""
+        if what is None or source.stat().st_size != what.size:
+            what = measure_durable(source)
         what.expect(expected)
         self.ensure_there()
         hold = Hold(self._locks / what.sha256[:2], fcntl.LOCK_SH)
@@ -323,9 +324,8 @@ class LocalStore:
     ) -> R:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
-            staged = await self._spool.run(
-                self._blobs.stage, file.path, file.measured, facts.sha256
-            )
+            known = file.measured or facts.seen
+            staged = await self._spool.run(self._blobs.stage, file.path, known, facts.sha256)
             try:
                 return await self._commit_put(file.path, staged, write)
             finally:

@@ -23,7 +23,7 @@ from typing import Protocol, Self, TypeVar
 import structlog
 
 from safelight.errors import NotFound, SafelightError, Unavailable
-from safelight.infra.files import ByteSource, joined
+from safelight.infra.files import ByteSource, Measured, joined
 from safelight.objects.events import Action
 
 R = TypeVar("R")
@@ -58,11 +58,14 @@ class Retake(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is said of the bytes that are put. `sha256` is compared when given."""
+    """What is said of the bytes that are put. `sha256` is compared when given. `seen`: what this
+    process has just written to the file itself; a store that keeps the file and copies nothing need
+    not read it again."""
 
     content_type: str
     metadata: Mapping[str, str] = field(default_factory=dict)
     sha256: str | None = None
+    seen: Measured | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,10 @@ class Landed:
     epoch: int = 0
     written: bool = False
     ticket: int | None = None
+
+    def node(self, of_file: str) -> str | None:
+        """Where the file is that these came from, if they may have to be put back from it."""
+        return of_file if self.place in {Place.BUCKET, Place.TELLING_BUCKET} else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,28 @@ BEGIN
 END
 $$;
 
+-- The first run of a marker that nobody has seen before. Answers its job, leased to `p_owner` if there is
+-- one. A marker that was seen all the same is an error, like a clash of runs.
+CREATE OR REPLACE FUNCTION classification_begin(
+    p_organization text, p_name text, p_marker text, p_now bigint, p_owner text, p_lease interval
+) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    job bigint;
+BEGIN
+    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
+    VALUES (p_organization, p_name, p_marker, 1, 'pending', p_now);
+    job := job_enqueue('classification.run', p_organization,
+                       jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', 1),
+                       classification_key(p_organization, p_name, p_marker),
+                       p_owner => p_owner, p_lease => p_lease);
+    IF job IS NULL THEN
+        RAISE 'a run of % is still in the queue', p_marker;
+    END IF;
+    RETURN job;
+END
+$$;
+
 -- Stops whatever works for a marker. The queue is asked, and outranks the run's own row; nothing
 -- being there, or it having ended, is fine. Answers the number of a run that was under way.
 CREATE OR REPLACE FUNCTION classification_stop(

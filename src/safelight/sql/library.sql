@@ -41,6 +41,113 @@ BEGIN
 END
 $$;
 
+-- Whether library and index agree on a name, nothing of it is under way, and an event of now is the newest:
+-- then an upload of ours simply takes it, new or over another. Under the name's lock.
+CREATE OR REPLACE FUNCTION library_settled(
+    p_organization text, p_name text, p_object objects, p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    upload record;
+BEGIN
+    SELECT idempotency_key AS marker, classification_status AS status INTO upload
+    FROM uploads WHERE organization = p_organization AND name = p_name;
+    IF p_object.key IS NULL THEN
+        RETURN upload.marker IS NULL;
+    ELSIF p_object.event_time >= p_now THEN
+        RETURN false;
+    ELSIF p_object.present THEN
+        RETURN coalesce(upload.marker = p_object.metadata ->> 'idempotencyKey'
+                        AND NOT classification_under_way(upload.status), false);
+    END IF;
+    -- Deleted: its event must have been heard, too.
+    PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name
+                              AND source = 'safelight' AND event_time = p_object.event_time;
+    RETURN FOUND AND upload.marker IS NULL;
+END
+$$;
+
+-- The short road of an upload whose bytes are safe: it becomes the object of its name, its event is heard,
+-- its entry is written and its run begins. It is open where the name is as expected: new, or held by
+-- an upload with which all is done (library_settled). Elsewhere it answers 'look', has changed nothing,
+-- and the decision is made by somebody who looks. `p_item` holds image and job, where the bytes
+-- `landed`, the object's `metadata`, the columns of the `upload` and its `words`.
+-- Raises SL002 when the job is somebody else's by now.
+CREATE OR REPLACE FUNCTION upload_arrived(
+    p_organization text, p_item jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval,
+    OUT outcome text, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    image  constant text := p_item ->> 'image';
+    marker constant text := p_item ->> 'marker';
+    object_key constant text := p_organization || '/' || (p_item ->> 'name');
+    before objects%ROWTYPE;
+    upload uploads%ROWTYPE;
+BEGIN
+    outcome := 'look';
+    IF NOT object_try_lock(object_key) THEN
+        RETURN;
+    END IF;
+    SELECT * INTO before FROM object_indexed(object_key);
+    IF NOT library_settled(p_organization, p_item ->> 'name', before, p_now) THEN
+        RETURN;
+    END IF;
+    IF before.present THEN
+        PERFORM FROM image_beaten(image, object_key, (p_item ->> 'createdAt')::bigint);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF NOT image_arrived(image, p_from, p_item ->> 'node', p_now) THEN
+        RETURN;
+    ELSIF NOT job_finish((p_item ->> 'job')::bigint, (p_item ->> 'claim')::integer) THEN
+        RAISE 'job % is no longer the caller''s', p_item ->> 'job' USING ERRCODE = 'SL002';
+    END IF;
+    upload := jsonb_populate_record(NULL::uploads, p_item -> 'upload');
+    upload.sequencer := event_sequencer(object_arrived(
+        before, object_key, p_organization, upload.name, p_item -> 'landed', upload.mime_type,
+        p_item -> 'metadata', p_now));
+    upload.organization := p_organization;
+    upload.event_time := p_now;
+    upload.source := 'safelight';
+    upload.run := 1;
+    upload.classification_status := 'pending';
+    upload.search := array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(p_item -> 'words')));
+    IF before.present THEN
+        DELETE FROM uploads WHERE organization = p_organization AND name = upload.name;
+    END IF;
+    INSERT INTO uploads SELECT upload.*;
+    job_id := classification_begin(p_organization, upload.name, marker, p_now,
+                                   CASE WHEN (p_item ->> 'leased')::boolean THEN p_owner END, p_lease);
+    outcome := 'stored';
+END
+$$;
+
+-- The same for many of one organization, in one statement; answers each in their order. `p_lines` of an
+-- item are told if it took the road.
+CREATE OR REPLACE FUNCTION uploads_arrived(
+    p_organization text, p_items jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval
+) RETURNS TABLE (outcome text, job_id bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    item  jsonb;
+    lines jsonb := '[]';
+BEGIN
+    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
+        SELECT arrived.outcome, arrived.job_id INTO outcome, job_id
+        FROM upload_arrived(p_organization, item, p_from, p_now, p_owner, p_lease) AS arrived;
+        IF outcome = 'stored' THEN
+            lines := lines || (item -> 'lines');
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    IF lines <> '[]' THEN
+        PERFORM activity_append(p_organization, p_now, lines);
+    END IF;
+END
+$$;
+
 -- The one row of a name goes, what it knew goes with it, and its tombstone stays. Answers the number
 -- of a run that was under way.
 CREATE OR REPLACE FUNCTION library_remove(
