@@ -169,7 +169,7 @@ async def _open_features(
         open_quotas(base),
         open_ingest(base, directory, store, deliver.remember),
         library,
-        open_classification(base, store, classifier),
+        open_classification(base, store, classifier, opened.files),
         open_generations(base, store, sandbox, webhooks, when_artifact_deleted=deleted),
         submissions,
         open_admin(base),
