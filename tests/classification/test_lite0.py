@@ -43,7 +43,9 @@ def pixels(data: bytes) -> NDArray[np.uint8]:
 
 
 def cosine(one: Prediction, other: Prediction) -> float:
-    first, second = (np.frombuffer(p.drawing.embedding or b"", "<f2").astype(float) for p in (one, other))
+    first, second = (
+        np.frombuffer(p.drawing.embedding or b"", "<f2").astype(float) for p in (one, other)
+    )
     return float(first @ second)
 
 

@@ -180,9 +180,7 @@ async def test_drawing_applies_only_to_the_labelled_entry_it_is_for(
 async def drawn(database: Database, claim: int = 1) -> bool:
     payload = {"name": "a", "idempotencyKey": "m"}
     job = Job(JobId(await with_job(database, DRAW.name)), DRAW, "org", payload, claim, 1)
-    return await repo.drawn(
-        database, job, DRAWING, Drawn.of(DRAWING), "model", 9, embeds=True
-    )
+    return await repo.drawn(database, job, DRAWING, Drawn.of(DRAWING), "model", 9, embeds=True)
 
 
 async def test_drawing_keeps_the_label_and_tells_nobody(database: Database) -> None:

@@ -113,7 +113,11 @@ async def test_other_bytes_get_no_label(make_world: MakeWorld, remembered: bool)
     assert isinstance(outcomes[-1], Dead)
     found = await entry(world, NAME)
     assert found
-    assert (found["classification_status"], found["checksum"], found["drawn"]) == ("failed", None, 0)
+    assert (found["classification_status"], found["checksum"], found["drawn"]) == (
+        "failed",
+        None,
+        0,
+    )
     assert await world.db.fetchval("SELECT count(*) FROM thumbnails") == 0
     assert await world.db.fetchval("SELECT error ->> 'code' FROM jobs") == "DAMAGED"
 

