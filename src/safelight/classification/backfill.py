@@ -16,7 +16,7 @@ from safelight.classification.base import (
     Undecodable,
 )
 from safelight.classification.embeddings import Embeddings
-from safelight.classification.jobs import DrawPayload
+from safelight.classification.jobs import DRAW, DrawPayload
 from safelight.classification.lifecycle import Drawn
 from safelight.classification.originals import Originals, Superseded
 from safelight.classification.quiet import Quiet
@@ -48,7 +48,8 @@ class Backfill:
         self._thumbnails = thumbnails
 
     async def look(self) -> None:
-        await repo.enqueue_drawing(self._units.db, await self._wanted(), _AT_A_TIME)
+        if await repo.enqueue_drawing(self._units.db, await self._wanted(), _AT_A_TIME):
+            self._units.announce("", DRAW)
 
     async def draw(self, job: Job[DrawPayload]) -> Verdict:
         await self._quiet.wait()
