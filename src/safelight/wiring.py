@@ -45,6 +45,7 @@ from safelight.library import entry as library_entry
 from safelight.library import jobs as library_jobs
 from safelight.library.project import Deliver
 from safelight.library.services import open_library
+from safelight.library.thumbnails.services import open_thumbnails
 from safelight.live.messages import Messages
 from safelight.live.routes import Hub, Seats
 from safelight.objects import jobs as objects_jobs
@@ -169,7 +170,8 @@ async def _open_features(
         open_quotas(base),
         open_ingest(base, directory, store, deliver.remember, library.arrival.arrive),
         library,
-        open_classification(base, store, classifier),
+        open_thumbnails(base, store, sandbox),
+        open_classification(base, store, classifier, opened.files),
         open_generations(base, store, sandbox, webhooks, when_artifact_deleted=deleted),
         submissions,
         open_admin(base),

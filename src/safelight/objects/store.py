@@ -89,13 +89,15 @@ class Listed:
 @dataclass(frozen=True, slots=True)
 class Content:
     """Bytes `start` to `stop` (exclusive) of an object. Where it lies in a file, `open` gives a
-    descriptor of the whole, for the caller to close."""
+    descriptor of the whole, for the caller to close. `sha256` is the whole's, where the index says
+    so."""
 
     info: ObjectInfo
     start: int
     stop: int
     chunks: AsyncIterator[bytes]
     open: Callable[[], int] | None = None
+    sha256: str | None = None
 
     @asynccontextmanager
     async def source(self) -> AsyncIterator[bytes | int]:
@@ -163,6 +165,16 @@ class Blob:
     sha256: str
     size: int
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlobFiles:
+    """The built-in store's files, for whoever knows a blob. `open(sha256, size)` gives a descriptor
+    for the caller to close, or raises `DamagedObject`; `suspect(sha256)` is for one that was found
+    to be of other bytes: it is looked at, as scrubbing does."""
+
+    open: Callable[[str, int], int]
+    suspect: Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

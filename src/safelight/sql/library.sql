@@ -34,9 +34,13 @@ BEGIN
         upload.organization, upload.name, upload.idempotency_key, p_now);
     upload.run := started;
     upload.classification_status := 'pending';
+    upload.drawn := 0;
     upload.search := array_to_tsvector(p_words);
     -- A new row rather than an update: it is another upload, and no column of the old one stays.
     DELETE FROM uploads WHERE organization = upload.organization AND name = upload.name;
+    IF FOUND THEN
+        PERFORM library_forget(upload.organization, upload.name, p_now);
+    END IF;
     INSERT INTO uploads SELECT upload.*;
 END
 $$;
@@ -170,6 +174,7 @@ BEGIN
             RAISE WARNING 'the run of %/% could not be stopped: %', p_organization, p_name, SQLERRM;
         END;
         DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
+        PERFORM library_forget(p_organization, p_name, p_now);
     END IF;
     INSERT INTO tombstones (organization, name, event_time, sequencer, source, buried_at)
     VALUES (p_organization, p_name, p_event_time, p_sequencer, p_source, p_now)
@@ -180,8 +185,136 @@ BEGIN
 END
 $$;
 
--- The label of an entry, where it still has the marker and run the label was found for. False: it has
--- moved on, and nothing was written.
+-- What was made of an image goes with its entry: the small things now, a large thumbnail by a job, since
+-- it is an object.
+CREATE OR REPLACE FUNCTION library_forget(p_organization text, p_name text, p_now bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM thumbnails WHERE organization = p_organization AND name = p_name;
+    PERFORM classification_forget(p_organization, p_name);
+    UPDATE large_thumbnails SET ends_at = p_now
+    WHERE organization = p_organization AND name = p_name AND ends_at IS NULL;
+    IF FOUND THEN
+        PERFORM job_enqueue('library.collect_thumbnails', '', '{}', 'library.collect_thumbnails');
+    END IF;
+END
+$$;
+
+-- Whether an entry is known to be of other bytes than those that were looked at.
+CREATE OR REPLACE FUNCTION library_differs(
+    p_organization text, p_name text, p_marker text, p_digest text
+) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM uploads
+                   WHERE organization = p_organization AND name = p_name
+                     AND idempotency_key = p_marker AND checksum <> p_digest);
+END
+$$;
+
+-- What a run found of an entry that still has the marker and run it was found for. `p_found` has the
+-- label and what was drawn with it. False: the entry has moved on, and nothing was written.
+CREATE OR REPLACE FUNCTION library_result(
+    p_organization text, p_name text, p_marker text, p_run integer, p_found jsonb,
+    p_thumbnail bytea, p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE uploads
+    SET classification_status = 'done', classification_label = p_found ->> 'label',
+        classification_score = (p_found ->> 'score')::double precision,
+        classification_model = p_found ->> 'model', classified_at = (p_found ->> 'at')::bigint,
+        search = array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(p_found -> 'words'))),
+        checksum = coalesce(checksum, p_found ->> 'digest'),
+        dominant_color = coalesce(p_found ->> 'color', dominant_color),
+        drawn = drawn | (p_found ->> 'drawn')::smallint
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
+    RETURN true;
+END
+$$;
+
+-- What was drawn of an entry afterwards, where it still has its marker and label.
+CREATE OR REPLACE FUNCTION library_drawn(
+    p_organization text, p_name text, p_marker text, p_drawn smallint, p_digest text, p_color text,
+    p_thumbnail bytea, p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE uploads SET drawn = drawn | p_drawn, checksum = coalesce(checksum, p_digest),
+                       dominant_color = coalesce(p_color, dominant_color)
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND classification_status = 'done';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
+    RETURN true;
+END
+$$;
+
+-- Keeps the small thumbnail of an entry, whose row is locked. None was drawn: what there is stays.
+CREATE OR REPLACE FUNCTION library_thumbnail(
+    p_organization text, p_name text, p_marker text, p_thumbnail bytea, p_now bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_thumbnail IS NULL THEN
+        RETURN;
+    END IF;
+    INSERT INTO thumbnails AS known (organization, name, idempotency_key, made_at, data)
+    VALUES (p_organization, p_name, p_marker, p_now, p_thumbnail)
+    ON CONFLICT (organization, name) DO UPDATE
+        SET idempotency_key = excluded.idempotency_key, data = excluded.data,
+            made_at = greatest(excluded.made_at, known.made_at + 1);
+END
+$$;
+
+-- A large thumbnail that is in the store becomes its entry's, if the entry still has the marker and there is
+-- no other. The entry's row is locked first: whoever ends the entry does so before this or after it, and
+-- then sees what to collect. False: the object is for nothing.
+CREATE OR REPLACE FUNCTION thumbnail_keep(
+    p_key text, p_organization text, p_name text, p_marker text
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM uploads
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
+    FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE large_thumbnails SET ends_at = NULL
+    WHERE key = p_key AND NOT EXISTS (
+        SELECT FROM large_thumbnails
+        WHERE organization = p_organization AND name = p_name AND ends_at IS NULL);
+    RETURN FOUND;
+END
+$$;
+
+-- Labelled entries that lack something: whose `drawn` is one of these. A few, the ones that lack most
+-- first.
+CREATE OR REPLACE FUNCTION library_undrawn(p_drawn smallint[], p_limit integer)
+RETURNS TABLE (organization text, name text, marker text)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT entry.organization, entry.name, entry.idempotency_key
+    FROM unnest(p_drawn) AS lacking CROSS JOIN LATERAL (
+        SELECT organization, name, idempotency_key FROM uploads
+        WHERE classification_status = 'done' AND drawn < 7 AND drawn = lacking
+        ORDER BY organization, name LIMIT p_limit
+    ) AS entry LIMIT p_limit;
+END
+$$;
+
+-- The label of an entry, as servers before library_result write it: where it still has the marker and
+-- run the label was found for. False: it has moved on, and nothing was written.
 CREATE OR REPLACE FUNCTION library_label(
     p_organization text, p_name text, p_marker text, p_run integer, p_label text,
     p_score double precision, p_model text, p_words text[], p_now bigint
