@@ -19,7 +19,7 @@ READS = ("token_with", "session_user")
 async def process(url: str, name: str) -> AsyncIterator[World]:
     """One that listens."""
     db = await Database.open(url, pool_size=5)
-    world = World(db, process=name)
+    world = World(db, origin=name)
     await world.bus.start()
     try:
         yield world

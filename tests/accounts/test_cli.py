@@ -89,7 +89,9 @@ def rows(run: Run, *arguments: str) -> list[dict[str, Any]]:
 
 
 def caller_of(url: str, secret: str) -> Any:
-    return with_database(url, lambda db: Credentials(db, SystemClock(), "k", Known(Bus(db, "test"))).of_token(secret))
+    return with_database(
+        url, lambda db: Credentials(db, SystemClock(), "k", Known(Bus(db, "test"))).of_token(secret)
+    )
 
 
 @pytest.mark.usefixtures("set_up")

@@ -47,7 +47,7 @@ def test_what_was_kept_is_found_until_it_ends(bus: Bus) -> None:
 
 
 @pytest.mark.parametrize("news", [("credentials", ""), ("credentials", "anything")])
-def test_news_drops_everything(bus: Bus, news: tuple[str, str]) -> None:
+def test_after_news_all_is_forgotten(bus: Bus, news: tuple[str, str]) -> None:
     known = Known(bus)
     for digest in (b"one", b"two"):
         keep(known, digest)
@@ -59,7 +59,7 @@ def test_news_drops_everything(bus: Bus, news: tuple[str, str]) -> None:
     assert known.find(b"one", 1)
 
 
-def test_what_was_asked_before_a_drop_is_not_kept_after_it(bus: Bus) -> None:
+def test_what_was_asked_before_the_news_is_not_kept_after_it(bus: Bus) -> None:
     known = Known(bus)
     asked = known.asking(0)
     bus._deliver(module.CREDENTIALS, "")
@@ -134,7 +134,7 @@ async def test_strangers_are_asked_for_each_time_and_take_nobodys_place(
         assert await asks.of(here, f"cookie-{number}") == (None, 1)
     assert len(here.credentials.known._kept) == 1
     await asks.until_known(here, token)
-    assert asks.made.count("token_with") < 40 + 10, "it was never dropped for them"
+    assert asks.made.count("token_with") < 40 + 10, "it was never forgotten for them"
 
 
 async def test_a_token_ends_by_the_clock_to_the_millisecond(here: World, asks: Asks) -> None:
@@ -205,4 +205,3 @@ async def test_whoever_asks_at_once_is_answered_and_one_of_them_is_kept(
     assert len({each.id for each in found if each}) == 1
     assert len(here.credentials.known._kept) == 1
     await asks.until_known(here, token)
-

@@ -14,7 +14,7 @@ from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.known import CREDENTIALS, TRUSTED_SECONDS
 from safelight.infra import bus as bus_module
-from safelight.infra.db import AWAY
+from safelight.infra.db import AWAY, connect
 from safelight.testing.waiting import told_by, until
 
 REVOKE = "UPDATE tokens SET revoked_at = 1"
@@ -27,7 +27,7 @@ async def a_token(world: World) -> str:
 
 async def kill_listener(world: World, monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
     """It comes back when it is let."""
-    connect, let = bus_module.connect, asyncio.Event()
+    let = asyncio.Event()
 
     async def later(*given: Any, **more: Any) -> Any:
         await let.wait()

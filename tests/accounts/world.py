@@ -65,7 +65,7 @@ class World:
     clock: HandClock = field(default_factory=HandClock)
     ids: RandomIds = field(default_factory=RandomIds)
     passwords: Passwords = CHEAP
-    process: str = "test"  # as the bus knows it; it listens where it is started
+    origin: str = "test"  # as the bus knows it; it listens where it is started
 
     def __post_init__(self) -> None:
         self.registry = Registry(
@@ -82,7 +82,7 @@ class World:
         self.app = Frame(api, self.registry, {})
 
     def base(self) -> Base:
-        bus, clock = Bus(self.db, self.process), self.clock
+        bus, clock = Bus(self.db, self.origin), self.clock
         self.bus = bus
         queue = Queue(self.db, bus, clock, owner="test", node="test", kinds=())
         self.units = Units(self.db, bus, clock)

@@ -13,10 +13,10 @@ Most routes say it by name: `AsViewer`, `AsMember`, `MemberById`, … below. A r
 tests/web/test_access.py. They serve sockets as well: what they raise before the upgrade is answered
 over HTTP in the usual shape.
 
-Tokens and sessions become callers. Who they are is kept in mind (known.py) and asked afresh after any
-change of accounts: whatever was revoked, lowered or removed is so at once in the process that did
-it, and within a second in every other. Only digests are stored. The same-origin rule for cookies
-lives here too, so that no route can forget it.
+Tokens and sessions become callers. Who they are is kept in mind (known.py) and asked afresh after
+any change of accounts: whatever was revoked, lowered or removed is so at once in the process that
+did it, and within a second in every other. Only digests are stored. The same-origin rule for
+cookies lives here too, so that no route can forget it.
 """
 
 import hmac

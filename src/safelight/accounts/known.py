@@ -1,20 +1,21 @@
-"""Who is behind a credential, kept in mind, so that a request with one that was seen before costs no
-statement.
+"""Who is behind a credential, kept in mind, so that a request with one that was seen before costs
+no statement.
 
 Guarantees
-- Whatever changes what a credential grants drops all that is kept. In the process that made the
-  change at once: each unit of work of accounts announces it, before anybody is answered. In all
+- Whatever changes what a credential grants makes this forget all of them. In the process that made
+  the change at once: each unit of work of accounts announces it, before anybody is answered. In all
   others by triggers on the tables that credentials are read from, whoever writes to them: the news
   commits with the change (migrations/0004).
 - Nothing is served from here while news may have gone unheard for a second: the bus says how far it
   has heard. Without a database, or a connection to listen on, the database is asked as if nothing
-  were kept. When listening begins again, all is dropped.
-- What was read before a drop is not kept after it: whoever asks the database says so first.
+  were kept. When listening begins again, all is forgotten.
+- What was read before all was forgotten is not kept after it: whoever asks the database says so
+  first.
 - What ends by the clock is kept until then at most, and nothing for longer than a minute: should
   somebody change rows past the triggers, that is how long it goes unseen.
 
-Everything is dropped together, since a change of one row can cut many credentials, and asking for
-each again is what every request cost before. A credential that is unknown is not kept: whoever tries
+All is forgotten together, since a change of one row can cut many credentials, and asking for each
+again is what every request cost before. A credential that is unknown is not kept: whoever tries
 many asks the database each time, and takes nobody's place here.
 """
 
@@ -35,7 +36,7 @@ class Asked:
     """That the database is asked, and when."""
 
     at: int
-    drops: int
+    times: int  # that all had been forgotten by then
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,8 @@ class Known:
         self._bus = bus
         self._most = most
         self._kept: OrderedDict[bytes, _Kept] = OrderedDict()  # the least recently used first
-        self._drops = 0
-        bus.subscribe(CREDENTIALS, lambda _: self._drop(), resync=self._drop)
+        self._times = 0
+        bus.subscribe(CREDENTIALS, lambda _: self._forget(), resync=self._forget)
 
     def find(self, digest: bytes, now: int) -> Caller | None:
         """None: ask the database."""
@@ -67,11 +68,11 @@ class Known:
 
     def asking(self, now: int) -> Asked:
         """Before the database is asked what will be kept."""
-        return Asked(now, self._drops)
+        return Asked(now, self._times)
 
     def keep(self, digest: bytes, caller: Caller, asked: Asked, until: int | None) -> None:
         """What the database said, unless something has changed since it was asked."""
-        if asked.drops != self._drops:
+        if asked.times != self._times:
             return
         longest = asked.at + LONGEST_MS
         end = longest if until is None else min(until, longest)
@@ -80,6 +81,6 @@ class Known:
         if len(self._kept) > self._most:
             self._kept.popitem(last=False)
 
-    def _drop(self) -> None:
-        self._drops += 1
+    def _forget(self) -> None:
+        self._times += 1
         self._kept.clear()

@@ -94,9 +94,7 @@ async def user_named(db: Executor, username: str) -> User | None:
 
 
 @read
-async def session_user(
-    db: Executor, digest: bytes, now: int, since: int
-) -> UserSession | None:
+async def session_user(db: Executor, digest: bytes, now: int, since: int) -> UserSession | None:
     """Whose session this is; none from `since` or before."""
     row = await db.fetchrow(
         _USER.replace(

@@ -14,7 +14,7 @@ from safelight.infra.base import Base, Feature
 
 def open_accounts(base: Base, secret_key: str, passwords: Passwords | None = None) -> Feature:
     credentials = Credentials(base.db, base.clock, secret_key, Known(base.bus))
-    # What is known here is dropped before whoever changed it is answered.
+    # What is known here is forgotten before whoever changed it is answered.
     units = Units(base.db, base.bus, base.clock, news=(CREDENTIALS, ""))
     ids = base.ids
     invitations = Invitations(units, ids)

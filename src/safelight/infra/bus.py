@@ -6,9 +6,9 @@ Guarantees
   process that hears no other process for a while stops sending: alone, news costs nothing.
 - A lost LISTEN connection is noticed within a second or two and rebuilt; whenever listening begins,
   subscribers are asked to resync, since news may have been missed.
-- What the database announces itself, by a trigger, commits with its cause, and `behind` says how far
-  it was heard: an answer on the LISTEN connection comes after all news of what had been committed
-  when it was asked for.
+- What the database announces itself, by a trigger, commits with its cause, and `behind` says how
+  far it was heard: an answer on the LISTEN connection comes after all news of what had been
+  committed when it was asked for.
 
 Gaps
 - All other news is a hint, never the truth. What is announced just before a crash, or while the
@@ -91,7 +91,7 @@ class Bus:
         return len(self._subscribers.get(topic, {}))
 
     def behind(self) -> float:
-        """For how many seconds the database's own news may have gone unheard: all of what was committed
+        """For how many seconds the database's own news may have gone unheard: what was committed
         before then has been delivered here. Infinite while nobody listens."""
         return time.monotonic() - self._heard_all
 
