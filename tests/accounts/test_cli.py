@@ -19,7 +19,7 @@ from harness import running
 from safelight import __version__
 from safelight.accounts.first_start import first_start
 from safelight.accounts.guard import Credentials
-from safelight.accounts.known import Known
+from safelight.accounts.known import KnownCallers
 from safelight.cli.accounts import parse_duration
 from safelight.cli.main import exit_code, main
 from safelight.errors import (
@@ -90,7 +90,10 @@ def rows(run: Run, *arguments: str) -> list[dict[str, Any]]:
 
 def caller_of(url: str, secret: str) -> Any:
     return with_database(
-        url, lambda db: Credentials(db, SystemClock(), "k", Known(Bus(db, "test"))).of_token(secret)
+        url,
+        lambda db: Credentials(db, SystemClock(), "k", KnownCallers(Bus(db, "test"))).of_token(
+            secret
+        ),
     )
 
 

@@ -9,7 +9,7 @@ from accounts.processes import Asks
 from accounts.world import World
 from safelight.accounts import known as module
 from safelight.accounts.access import Caller, Grant, Role
-from safelight.accounts.known import LONGEST_MS, Known
+from safelight.accounts.known import LONGEST_MS, KnownCallers
 from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.infra.bus import Bus
 
@@ -25,7 +25,7 @@ def bus(monkeypatch: pytest.MonkeyPatch) -> Bus:
     return bus
 
 
-def keep(known: Known, digest: bytes, now: int = 0, until: int | None = None) -> None:
+def keep(known: KnownCallers, digest: bytes, now: int = 0, until: int | None = None) -> None:
     known.keep(digest, ADA, known.asking(now), until)
 
 
@@ -33,7 +33,7 @@ def keep(known: Known, digest: bytes, now: int = 0, until: int | None = None) ->
 
 
 def test_what_was_kept_is_found_until_it_ends(bus: Bus) -> None:
-    known = Known(bus)
+    known = KnownCallers(bus)
     keep(known, b"short", now=1000, until=2000)
     keep(known, b"long", now=1000)
     keep(known, b"longer", now=1000, until=10 * LONGEST_MS)
@@ -48,7 +48,7 @@ def test_what_was_kept_is_found_until_it_ends(bus: Bus) -> None:
 
 @pytest.mark.parametrize("news", [("credentials", ""), ("credentials", "anything")])
 def test_after_news_all_is_forgotten(bus: Bus, news: tuple[str, str]) -> None:
-    known = Known(bus)
+    known = KnownCallers(bus)
     for digest in (b"one", b"two"):
         keep(known, digest)
     bus.announce("other", "")
@@ -60,7 +60,7 @@ def test_after_news_all_is_forgotten(bus: Bus, news: tuple[str, str]) -> None:
 
 
 def test_what_was_asked_before_the_news_is_not_kept_after_it(bus: Bus) -> None:
-    known = Known(bus)
+    known = KnownCallers(bus)
     asked = known.asking(0)
     bus._deliver(module.CREDENTIALS, "")
     known.keep(b"one", ADA, asked, None)
@@ -70,7 +70,7 @@ def test_what_was_asked_before_the_news_is_not_kept_after_it(bus: Bus) -> None:
 def test_nothing_is_served_while_news_may_be_missing(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    known = Known(bus)
+    known = KnownCallers(bus)
     keep(known, b"one")
     for behind, found in ((0.99, ADA), (1.0, None), (float("inf"), None), (0.0, ADA)):
         monkeypatch.setattr(bus, "behind", lambda behind=behind: behind)
@@ -78,7 +78,7 @@ def test_nothing_is_served_while_news_may_be_missing(
 
 
 def test_the_least_recently_used_goes_first(bus: Bus) -> None:
-    known = Known(bus, most=3)
+    known = KnownCallers(bus, most=3)
     for digest in (b"1", b"2", b"3"):
         keep(known, digest)
     assert known.find(b"1", 1)

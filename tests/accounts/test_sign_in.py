@@ -8,7 +8,7 @@ from accounts.world import PASSWORD, World
 from safelight.accounts import repo
 from safelight.accounts.access import Role
 from safelight.accounts.guard import Credentials
-from safelight.accounts.known import Known
+from safelight.accounts.known import KnownCallers
 from safelight.accounts.sign_in.flow import Opened, WrongPassword
 from safelight.accounts.sign_in.links import DeadLink, make_link
 from safelight.errors import InvalidRequest, RateLimited
@@ -121,7 +121,7 @@ async def test_a_session_unused_for_thirty_days_has_ended(world: World, ada: str
 
 async def test_another_secret_key_ends_every_session(world: World, ada: str) -> None:
     cookie = await world.cookie("ada")
-    known = Known(Bus(world.db, "other"))
+    known = KnownCallers(Bus(world.db, "other"))
     other = Credentials(world.db, world.clock, "z" * 32, known)
     assert await other.of_session(cookie) is None
 

@@ -38,7 +38,7 @@ from safelight.accounts.access import (
     digest,
     token_grant,
 )
-from safelight.accounts.known import Known
+from safelight.accounts.known import KnownCallers
 from safelight.accounts.origin import SAFE_METHODS, from_foreign_page, from_own_page, own_origins
 from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.accounts.sign_in.attempts import of_address
@@ -78,7 +78,7 @@ class Credentials:
     db: Database
     clock: Clock
     secret_key: str
-    known: Known
+    known: KnownCallers
 
     def session_digest(self, cookie: str) -> bytes:
         """Keyed: with another secret key every session has ended."""

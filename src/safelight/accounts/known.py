@@ -46,7 +46,7 @@ class _Kept:
     until: int
 
 
-class Known:
+class KnownCallers:
     """One per process, by the digests of credentials."""
 
     def __init__(self, bus: Bus, most: int = MOST) -> None:
