@@ -110,9 +110,9 @@ async def test_a_credential_that_was_seen_costs_no_statement(
         raise AssertionError("a connection was asked for")
 
     monkeypatch.setattr(here.db, "_borrow", borrow)
-    here.bus._heard_all += 3600  # it needs none of its own either
+    monkeypatch.setattr(here.bus, "behind", lambda: 0.0)  # however busy the machine is
     for secret in (cookie, token):
-        assert await asks.of(here, secret)
+        assert (await asks.of(here, secret))[1] == 0
     async with here.program(token) as client:
         answer = await client.get("/api/me")
         assert (answer.status_code, answer.json()["organizations"]) == (
@@ -128,13 +128,12 @@ async def test_strangers_are_asked_for_each_time_and_take_nobodys_place(
     token = await here.token("acme", Role.MEMBER)
     here.credentials.known._most = 1
     await asks.until_known(here, token)
+    kept = dict(here.credentials.known._kept)
     for number in range(20):
         assert await asks.of(here, f"slt_{number}") == (None, 1)
         assert await asks.of(here, f"slt_{number}") == (None, 1)
         assert await asks.of(here, f"cookie-{number}") == (None, 1)
-    assert len(here.credentials.known._kept) == 1
-    await asks.until_known(here, token)
-    assert asks.made.count("token_with") < 40 + 10, "it was never forgotten for them"
+    assert here.credentials.known._kept == kept
 
 
 async def test_a_token_ends_by_the_clock_to_the_millisecond(here: World, asks: Asks) -> None:
