@@ -5,7 +5,7 @@ Guarantees
 - Whatever changes what a credential grants makes this forget all of them. In the process that made
   the change at once: each unit of work of accounts announces it, before anybody is answered. In all
   others by triggers on the tables that credentials are read from, whoever writes to them: the news
-  commits with the change (migrations/0004).
+  commits with the change (migrations/, `credentials_changed`).
 - Nothing is served from here while news may have gone unheard for a second: the bus says how far it
   has heard. Without a database, or a connection to listen on, the database is asked as if nothing
   were kept. When listening begins again, all is forgotten.
