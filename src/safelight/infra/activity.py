@@ -192,12 +192,15 @@ class Unit:
 
 
 class Units:
-    """Opens them. One per process."""
+    """Opens them. One per process, and one more for a feature each of whose commits is `news`."""
 
-    def __init__(self, db: Database, bus: Bus, clock: Clock) -> None:
+    def __init__(
+        self, db: Database, bus: Bus, clock: Clock, *, news: tuple[str, str] | None = None
+    ) -> None:
         self.db = db
         self.clock = clock
         self._bus = bus
+        self._news = news
         self._adopt: Adopt | None = None
         self._slots: FreeSlots | None = None
         self._owner: str | None = None
@@ -210,6 +213,8 @@ class Units:
             unit = Unit(connection, organization, self.clock.now_ms())
             yield unit
             await unit.close()
+        if self._news:
+            unit.announce(*self._news)
         unit.spread(self._bus)
 
     # Handing a job to the worker of this process, without anybody having to claim it
