@@ -160,7 +160,11 @@ async def _open_features(
     classifier = build_classifier(base.settings, base.clock, sandbox)
     stack.push_async_callback(classifier.close)
     await classifier.open()  # one that cannot work stops the start
-    library = open_library(base, store, classification_jobs.RUN, telling=opened.telling)
+    classification = open_classification(base, store, classifier, opened.files)
+    library = open_library(
+        base, store, classification_jobs.RUN, classification.originals.remember,
+        telling=opened.telling,
+    )  # fmt: skip
     submissions = open_submissions(base, store, sandbox, classifier)
     deliver = Deliver(base.db, reactions(library.projection, submissions.deleted_sources))
     deleted = submissions.deleted_sources.on_artifact_deleted
@@ -171,7 +175,7 @@ async def _open_features(
         open_ingest(base, directory, store, deliver.remember, library.arrival.arrive),
         library,
         open_thumbnails(base, store, sandbox),
-        open_classification(base, store, classifier, opened.files),
+        classification,
         open_generations(base, store, sandbox, webhooks, when_artifact_deleted=deleted),
         submissions,
         open_admin(base),

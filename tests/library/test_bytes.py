@@ -68,7 +68,7 @@ async def test_what_is_remembered_is_used_once(make_world: MakeWorld) -> None:
     """A retry asks the index, which knows better if something was wrong with it."""
     world = await ready(make_world)
     assert isinstance(await tried(world, "fail"), PutBack)
-    assert world.originals._fresh == {}
+    assert len(world.originals._fresh) == 0
     await world.drain()
     await check_end(world)
 

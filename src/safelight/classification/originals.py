@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from safelight.classification.base import Undecodable
+from safelight.infra.fresh import Fresh
 from safelight.objects.keys import object_key
 from safelight.objects.store import BlobFiles, DamagedObject, ObjectStore
 
 _LARGEST: Final = 256 * 1024 * 1024  # the bytes are held in memory, for as many as run at once
-_REMEMBERED: Final = 1000
 
 Key = tuple[str, str, str]  # organization, name, marker
 
@@ -44,15 +44,12 @@ class Originals:
         """`files`: where the store keeps its objects, if that is the built-in one."""
         self._store = store
         self._files = files
-        self._fresh: dict[Key, tuple[str, int]] = {}
+        self._fresh: Fresh[Key, tuple[str, int]] = Fresh()
 
     def remember(self, organization: str, name: str, marker: str, sha256: str, size: int) -> None:
-        """What this process has just stored; another may run it, so the oldest make room."""
-        if self._files is None:
-            return
-        if len(self._fresh) >= _REMEMBERED:
-            del self._fresh[next(iter(self._fresh))]
-        self._fresh[organization, name, marker] = (sha256, size)
+        """What this process has just stored."""
+        if self._files is not None:
+            self._fresh.remember((organization, name, marker), (sha256, size))
 
     @asynccontextmanager
     async def open(self, key: Key) -> AsyncIterator[Original]:
@@ -77,7 +74,7 @@ class Originals:
 
     def _opened(self, key: Key) -> tuple[int, str] | None:
         """Once: whatever is wrong with what is remembered, the index knows better."""
-        remembered = self._fresh.pop(key, None)
+        remembered = self._fresh.take(key)
         if remembered is None or self._files is None or remembered[1] > _LARGEST:
             return None
         with suppress(DamagedObject):

@@ -27,9 +27,16 @@ from safelight.objects.events import OURS, Action, ObjectEvent
 from safelight.objects.keys import object_key, words
 from safelight.objects.store import Landed, Place
 
+# Organization, name and marker of an upload; SHA-256 and size of its bytes.
+Remember = Callable[[str, str, str, str, int], None]
+
 _FIRST_RUN = 1
 _FROM = MACHINE.before(ImageStatus.STORED)
 _OPEN = {Place.BLOB, Place.BUCKET}  # what a telling bucket holds, its index does not know
+
+
+def forget(*_: object) -> None:
+    """For whoever has no use for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,7 @@ class Arrival:
         units: Units,
         queue: Queue,
         runs: JobKind[Any],
-        remember: Callable[[Image, Landed], None],
+        remember: Remember,
     ) -> None:
         self._units = units
         self._queue = queue
@@ -121,7 +128,8 @@ class Arrival:
             item = Arriving(image, landed, node, metadata, job, leased)
             arrived = await self._batches.add(image.organization, item)
             if arrived.taken:
-                self._remember(image, landed)
+                key = image.organization, image.name, image.idempotency_key
+                self._remember(*key, landed.sha256, landed.size)
                 payload = self._runs.payload(
                     name=image.name, idempotencyKey=image.idempotency_key, run=_FIRST_RUN
                 )

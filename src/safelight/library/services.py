@@ -1,19 +1,17 @@
 """The library's services, opened."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.jobs import JobKind
-from safelight.ingest.lifecycle import Image
-from safelight.library.arrival import Arrival
+from safelight.library.arrival import Arrival, Remember, forget
 from safelight.library.deletion import UploadDeletion
 from safelight.library.jobs import RECONCILE
 from safelight.library.project import Projection
 from safelight.library.reconcile.reconcile import LibraryReconcile
-from safelight.objects.store import Landed, ObjectStore
+from safelight.objects.store import ObjectStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +29,7 @@ def open_library(
     base: Base,
     store: ObjectStore,
     runs: JobKind[Any],
-    remember: Callable[[Image, Landed], None] = lambda _image, _landed: None,
+    remember: Remember = forget,
     *,
     telling: bool = False,
 ) -> Library:

@@ -117,9 +117,11 @@ BEGIN
     upload.source := 'safelight';
     upload.run := 1;
     upload.classification_status := 'pending';
+    upload.drawn := 0;
     upload.search := array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(p_item -> 'words')));
     IF before.present THEN
         DELETE FROM uploads WHERE organization = p_organization AND name = upload.name;
+        PERFORM library_forget(p_organization, upload.name, p_now);
     END IF;
     INSERT INTO uploads SELECT upload.*;
     job_id := classification_begin(p_organization, upload.name, marker, p_now,
