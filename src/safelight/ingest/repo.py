@@ -1,7 +1,6 @@
 """The images table. One statement records an upload: row, history and offload job, or nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ import asyncpg
 from safelight.errors import SafelightError
 from safelight.infra import activity
 from safelight.infra.activity import to_json
-from safelight.infra.db import LOST, Connection, Database, read, write
+from safelight.infra.db import LOST, Connection, Database, columns, read, write
 from safelight.infra.history import Line
 from safelight.infra.injected import ImageId
 from safelight.infra.queue.jobs import Job
@@ -81,7 +80,7 @@ async def _record(
         MACHINE.check(ImageStatus.UPLOADED, image.status)
     backend = connection.get_server_pid()
     try:
-        row = await connection.fetchrow(statement, asdict(image), node, to_json(lines), *lessee)
+        row = await connection.fetchrow(statement, columns(image), node, to_json(lines), *lessee)
     except Exception as error:
         if isinstance(error, asyncpg.PostgresError) and not isinstance(error, LOST):
             raise _refused(error) from error
@@ -229,7 +228,7 @@ async def store(
             image.organization,
             image.name,
             STORED_FROM,
-            asdict(landed) | {"node": node},
+            columns(landed) | {"node": node},
             dict(metadata),
             dict(zip(lines, to_json(lines.values()), strict=True)),
             now,

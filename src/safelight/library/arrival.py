@@ -10,11 +10,12 @@ Uploads that are ready together go together; each has an answer of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from safelight.infra.activity import Units, to_json
 from safelight.infra.batches import Batches
+from safelight.infra.db import columns
 from safelight.infra.history import Line
 from safelight.infra.queue.jobs import Job, JobKind
 from safelight.infra.queue.queue import Queue
@@ -74,7 +75,7 @@ class Arriving:
             "job": self.job.id,
             "claim": self.job.claim,
             "leased": self.leased,
-            "landed": asdict(self.landed),
+            "landed": columns(self.landed),
             "metadata": dict(self.metadata),
             "upload": upload,
             "words": words(image.name),
