@@ -59,6 +59,7 @@ def test_from_home_to_three_labelled_photographs(visit: Visit) -> None:
     labelled(page, "cat.jpg", "coffee.jpg", "daisy.jpg")
     expect(shot(page, "daisy.jpg")).to_contain_text(re.compile(r"Daisy\s+\d+ %"))
     expect(shot(page, "daisy.jpg").locator("img")).to_have_js_property("naturalWidth", 320)
+    expect(page.locator(".shot__tint")).to_have_count(0)
     expect(page.locator(".drop__count")).to_have_text("3 received")
     expect(page.locator("upload-row")).to_have_count(0)
     expect(page.locator("[data-news]")).not_to_be_empty()

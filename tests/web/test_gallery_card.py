@@ -186,9 +186,3 @@ def test_a_frame_changes_with_what_is_in_it() -> None:
     cards = [of_entry(entry(size_bytes=size, drawn=bits)) for size in (1, None) for bits in (0, 2)]
     another = of_entry(entry(idempotency_key="other", drawn=2))
     assert len({card.frame for card in [*cards, another]}) == 4
-
-
-def test_only_what_hides_it_has_a_tint() -> None:
-    tinted = entry(dominant_color="#112233", mime_type="image/jpeg")
-    assert of_entry(tinted).tint == "#112233"
-    assert of_entry(replace(tinted, mime_type="image/png")).tint is None

@@ -10,7 +10,6 @@ from safelight.objects.keys import prefix_query, words
 
 _KIB = 1024
 _SMALL = 256 * _KIB  # an original of that size does for a thumbnail until there is one
-_OPAQUE = frozenset({"image/jpeg", "image/heic"})  # nothing shows through these
 
 
 STATUS_WORDS = {status: status.word for status in ENTRY_STATUSES}
@@ -101,7 +100,7 @@ def of_entry(entry: Entry, *, originals: bool = False) -> Card:
         checksum=entry.checksum,
         thumbnail=entry.has_thumbnail,
         originals=originals,
-        tint=entry.dominant_color if entry.mime_type in _OPAQUE else None,
+        tint=entry.dominant_color,
     )
 
 
