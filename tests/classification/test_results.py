@@ -9,7 +9,7 @@ import pytest
 from safelight.classification import repo
 from safelight.classification.base import Drawing
 from safelight.classification.jobs import DRAW, RUN
-from safelight.classification.lifecycle import Drawn, Finding, Result, RunTarget
+from safelight.classification.lifecycle import DrawnParts, ReadyResult, Result, RunTarget
 from safelight.infra.activity import Unit
 from safelight.infra.db import Database
 from safelight.infra.history import Line
@@ -46,7 +46,7 @@ async def with_entry(db: Any, name: str, marker: str = "m", run: int = 1, **more
     )
 
 
-async def finding(db: Any, name: str, result: Result = RESULT, claim: int = 1) -> Finding:
+async def finding(db: Any, name: str, result: Result = RESULT, claim: int = 1) -> ReadyResult:
     """For a run whose job is ours; with another claim it is somebody else's."""
     await db.execute(
         "INSERT INTO classification_runs (organization, name, idempotency_key, run, status, "
@@ -55,7 +55,7 @@ async def finding(db: Any, name: str, result: Result = RESULT, claim: int = 1) -
     )
     job = Job(JobId(await with_job(db)), RUN, "org", {}, claim, 1)
     target = RunTarget("org", name, "m", 1)
-    return Finding(target, result, job, [_line(name, "told")], [_line(name, "dropped")])
+    return ReadyResult(target, result, job, [_line(name, "told")], [_line(name, "dropped")])
 
 
 def _line(name: str, kind: str) -> Line:
@@ -180,7 +180,7 @@ async def test_drawing_applies_only_to_the_labelled_entry_it_is_for(
 async def drawn(database: Database, claim: int = 1) -> bool:
     payload = {"name": "a", "idempotencyKey": "m"}
     job = Job(JobId(await with_job(database, DRAW.name)), DRAW, "org", payload, claim, 1)
-    return await repo.drawn(database, job, DRAWING, Drawn.of(DRAWING), "model", 9, embeds=True)
+    return await repo.drawn(database, job, DRAWING, DrawnParts.of(DRAWING), "model", 9, embeds=True)
 
 
 async def test_drawing_keeps_the_label_and_tells_nobody(database: Database) -> None:
@@ -207,7 +207,7 @@ async def test_what_cannot_be_drawn_is_marked(database: Database) -> None:
     async with database.transaction() as connection:
         payload = DRAW.payload("a", "m")
         await repo.draw_no_more(Unit(connection, "org", 9), payload)
-    assert await database.fetchval("SELECT drawn FROM uploads") == Drawn.NO_MORE
+    assert await database.fetchval("SELECT drawn FROM uploads") == DrawnParts.NO_MORE
 
 
 @pytest.mark.parametrize(
@@ -227,8 +227,8 @@ async def test_entries_that_lack_something_are_found(
         await with_entry(database, str(bits), status="done")
         await with_entry(database, f"{bits} pending")
     await database.execute("UPDATE uploads SET drawn = split_part(name, ' ', 1)::smallint")
-    assert await repo.enqueue_drawing(database, Drawn(wanted), 100) == len(found)
-    assert await repo.enqueue_drawing(database, Drawn(wanted), 100) == 0
+    assert await repo.enqueue_drawing(database, DrawnParts(wanted), 100) == len(found)
+    assert await repo.enqueue_drawing(database, DrawnParts(wanted), 100) == 0
     rows = await database.fetch("SELECT payload ->> 'name' AS name, priority FROM jobs")
     assert sorted(row["name"] for row in rows) == found
     assert {row["priority"] for row in rows} == {-10}
@@ -237,5 +237,5 @@ async def test_entries_that_lack_something_are_found(
 async def test_only_so_many_are_enqueued_at_a_time(database: Database) -> None:
     for number in range(5):
         await with_entry(database, str(number), status="done")
-    assert await repo.enqueue_drawing(database, Drawn(7), 3) == 3
-    assert await repo.enqueue_drawing(database, Drawn(7), 3) == 0
+    assert await repo.enqueue_drawing(database, DrawnParts(7), 3) == 3
+    assert await repo.enqueue_drawing(database, DrawnParts(7), 3) == 0

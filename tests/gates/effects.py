@@ -42,6 +42,7 @@ MARKS = {
     "postgres.initdb": "half a cluster is there",
     "postgres.launch": "a server is about to run that nobody knows of",
     "postgres.set_password": "nobody knows the new password yet",
+    "migrate.embeddings": "everything but the table of embeddings is there",
     "queue.run": "a worker dies with a job in its hands",
     "sandbox.run": "a child is about to be given untrusted bytes",
     "sandbox.start": "a child is about to run that nobody knows of",

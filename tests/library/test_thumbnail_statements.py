@@ -8,6 +8,7 @@ import pytest
 from holding import until_waiting
 from safelight.infra.db import Database
 from safelight.library.thumbnails import repo
+from safelight.library.thumbnails.lifecycle import LargeThumbnail, SmallThumbnail
 
 KEY = "org/a"
 
@@ -72,8 +73,8 @@ async def test_one_is_found_by_organization_and_name(database: Database) -> None
         await with_small(database, name, organization)
         await with_large(database, f"{organization}-{name}", name, organization)
     small = await repo.small(database, "org", "a")
-    assert small == repo.SmallThumbnail("m", "c", 7, b"org/a/m")
-    assert await repo.large(database, "org", "a") == repo.LargeThumbnail("m", "c", True, "org-a", 7)
+    assert small == SmallThumbnail("m", "c", 7, b"org/a/m")
+    assert await repo.large(database, "org", "a") == LargeThumbnail("m", "c", True, "org-a", 7)
     assert await repo.small(database, "else", "b") is None
     assert await repo.large(database, "else", "b") is None
 

@@ -54,7 +54,7 @@ async def large(api: Api, name: str = "a.jpg") -> httpx.Response:
 
 
 async def kept(api: Api) -> list[str]:
-    rows = await api.app.registry.get(ObjectStore).list("thumbnails/")  # type: ignore[type-abstract]
+    rows = await api.app.registry.get(ObjectStore).list("thumbnails/")
     return [row.key for row in rows]
 
 
@@ -211,7 +211,7 @@ async def test_one_that_the_store_has_lost_is_made_again(api: Api) -> None:
     await settled(api)
     before = (await large(api)).content
     [key] = await kept(api)
-    await api.app.registry.get(ObjectStore).delete(key)  # type: ignore[type-abstract]
+    await api.app.registry.get(ObjectStore).delete(key)
     assert (await large(api)).content == before
     [again] = await kept(api)
     assert again != key
@@ -359,7 +359,7 @@ async def test_killed_while_it_is_collected(api: Api, point: str) -> None:
     await settled(api)
     await large(api)
     if point == "library.thumbnails.give_up":
-        await api.app.registry.get(ObjectStore).delete((await kept(api))[0])  # type: ignore[type-abstract]
+        await api.app.registry.get(ObjectStore).delete((await kept(api))[0])
     armed = failpoints.arm(point, "raise@1")
     if point == "library.thumbnails.give_up":
         assert (await large(api)).status_code == 500

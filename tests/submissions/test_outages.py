@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from safelight.accounts.access import Role
-from safelight.classification.base import ModelAway, ModelError, Prediction
+from safelight.classification.base import Drawing, ModelAway, ModelError, Prediction
 from safelight.infra import failpoints
 from safelight.objects.store import StoreUnavailable
 from safelight.sandbox.protocol import Rendition
@@ -279,7 +279,7 @@ class Labelling(FixedTools):
 
 
 class SilentClassifier:
-    name, model, model_hash = "silent", "silent-1", None
+    name, model, model_hash, dimensions = "silent", "silent-1", None, 0
 
     def __init__(self, method: str, *, remote: bool) -> None:
         self.remote = remote
@@ -289,6 +289,9 @@ class SilentClassifier:
     async def open(self) -> None: ...
     async def close(self) -> None: ...
     async def classify(self, data: bytes | int, **_: bool) -> Prediction:
+        raise NotImplementedError
+
+    async def draw(self, data: bytes | int, **_: bool) -> Drawing:
         raise NotImplementedError
 
 

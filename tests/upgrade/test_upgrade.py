@@ -52,6 +52,13 @@ async def stored(url: str) -> int:
     return found
 
 
+async def look_for_what_is_lacking(url: str) -> None:
+    """As happens once a minute."""
+    connection = await asyncpg.connect(url)
+    await connection.execute("SELECT job_enqueue('classification.backfill', '', '{}')")
+    await connection.close()
+
+
 def check_settled(client: httpx.Client, settled: dict[str, Any]) -> None:
     def listed(path: str, field: str) -> list[Any]:
         return [item[field] for item in client.get(f"{OVER}/{path}").json()["items"]]
@@ -88,10 +95,19 @@ def test_upgrade(fixture: Path, postgres_url: str, tmp_path: Path) -> None:
             answer = client.get(f"{LIBRARY}/{quote(name)}")
             return answer.status_code == 200 and answer.json()["classificationStatus"] == "done"
 
+        def drawn(name: str) -> bool:
+            """Whether it has what versions before did not make."""
+            at = f"{LIBRARY}/{quote(name)}"
+            entry, small = client.get(at).json(), client.get(f"{at}/thumbnail")
+            return small.status_code == 200 and entry["checksum"] == expected[name]
+
         for name, checksum in expected.items():
             eventually(partial(done, name))
             content = client.get(f"{LIBRARY}/{quote(name)}/content").content
             assert hashlib.sha256(content).hexdigest() == checksum
+        asyncio.run(look_for_what_is_lacking(url))
+        for name in expected:
+            eventually(partial(drawn, name))
         listed = {item["name"] for item in client.get(LIBRARY).json()["items"]}
         assert listed == {*expected, *filter(None, [everything.get("failed")])}
         story = client.get(f"{LIBRARY}/gone.webp/history").json()["items"]

@@ -24,8 +24,8 @@ from safelight.web.gallery.card import (
 
 ENTRY = Entry(
     organization="default", name="Fähre_01.jpg", event_time=5, idempotency_key="key", image_id=None,
-    mime_type=None, width=None, height=None, size_bytes=None,
-    classification_status=RunStatus.DONE, classification_label="TIGER CAT",
+    mime_type=None, width=None, height=None, size_bytes=None, checksum=None, dominant_color=None,
+    drawn=0, classification_status=RunStatus.DONE, classification_label="TIGER CAT",
     classification_score=0.634, classification_model="m", classified_at=6,
 )  # fmt: skip
 IMAGE = Image(
@@ -157,3 +157,32 @@ async def insert(db: Database, row: Entry) -> None:
         row.classification_label,
         words(row.name, row.classification_label),
     )
+
+
+SUM = "ab" * 32
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ({"drawn": 7, "checksum": SUM, "size_bytes": 9_000_000}, f"thumbnail?v={SUM}"),
+        ({"drawn": 2, "size_bytes": 9_000_000}, "thumbnail?v=key"),
+        ({"drawn": 5, "checksum": SUM, "size_bytes": 9_000_000}, None),
+        ({"drawn": 8, "size_bytes": 262_144}, "content?v=key"),
+        ({"size_bytes": 262_145}, None),
+        ({"size_bytes": None}, None),
+    ],
+)
+def test_what_is_shown_of_an_image(values: dict[str, Any], shown: str | None) -> None:
+    """A small original does where there is no thumbnail; a large one is nobody's to wait for."""
+    card = of_entry(entry(**values))
+    assert card.picture == shown
+    without = of_entry(entry(**values), originals=True)
+    assert without.picture == (shown or "content?v=key")
+    assert of_image(IMAGE).picture is None
+
+
+def test_a_frame_changes_with_what_is_in_it() -> None:
+    cards = [of_entry(entry(size_bytes=size, drawn=bits)) for size in (1, None) for bits in (0, 2)]
+    another = of_entry(entry(idempotency_key="other", drawn=2))
+    assert len({card.frame for card in [*cards, another]}) == 4

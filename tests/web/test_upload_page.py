@@ -157,9 +157,10 @@ async def test_classified_images_are_shown_with_label_and_score(working: Applica
         page = await labelled(client, "cat.jpg", ODD)
         assert re.search(r"^cat.jpg Labelled: \S.* \d+ % 451 × 300 · 27 KB", card(page, "cat.jpg"))
         [source] = re.findall(r'<img src="([^"]+)" alt="cat.jpg" loading="lazy"', page)
-        assert (await client.get(html.unescape(source))).content == (
-            PHOTOS / "cat.jpg"
-        ).read_bytes()
+        small = await client.get(html.unescape(source))
+        assert small.headers["content-type"] == "image/webp"
+        assert "immutable" in small.headers["cache-control"]
+        assert re.search(r'viewBox="0 0 451 300".*fill="#[0-9a-f]{6}"', page)
         assert 'width="451" height="300"' in page
         for address in re.findall(r'(?:src|href)="(/app/[^"]+|/api/[^"]+)"', page):
             assert (await client.get(html.unescape(address))).status_code == 200, address

@@ -17,12 +17,11 @@ from safelight.classification.base import (
 )
 from safelight.classification.embeddings import Embeddings
 from safelight.classification.jobs import DRAW, DrawPayload
-from safelight.classification.lifecycle import Drawn
-from safelight.classification.originals import Originals, Superseded
+from safelight.classification.lifecycle import DrawnParts
+from safelight.classification.originals import RunOriginals, Superseded
 from safelight.classification.quiet import Quiet
 from safelight.infra.activity import Unit, Units
 from safelight.infra.away import is_away
-from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
 from safelight.objects.store import DamagedObject, NoSuchObject, StoreUnavailable
 
@@ -33,7 +32,7 @@ class Backfill:
     def __init__(
         self,
         units: Units,
-        originals: Originals,
+        originals: RunOriginals,
         classifier: Classifier,
         embeddings: Embeddings,
         quiet: Quiet,
@@ -59,32 +58,33 @@ class Backfill:
         except (NoSuchObject, Superseded):
             return Done()
         except (Undecodable, ChildDied, DamagedObject):
-            return await self._write(job, Drawing(), Drawn.NO_MORE)
+            return await self._write(job, Drawing(), DrawnParts.NO_MORE)
         except (ModelError, StoreUnavailable) as error:
             if job.last_attempt and not is_away(error):
-                return await self._write(job, Drawing(), Drawn.NO_MORE)
+                return await self._write(job, Drawing(), DrawnParts.NO_MORE)
             return Retry(error)
-        marks = Drawn.of(drawing)
-        return await self._write(job, drawing, marks if marks & wanted == wanted else Drawn.NO_MORE)
+        marks = DrawnParts.of(drawing)
+        return await self._write(
+            job, drawing, marks if marks & wanted == wanted else DrawnParts.NO_MORE
+        )
 
     async def on_dead(self, unit: Unit, job: Job[DrawPayload], _: Failure) -> None:
         """It is not looked for again; a person who redrives the letter has it tried once more."""
         await repo.draw_no_more(unit, job.payload)
 
-    async def _drawn(self, job: Job[DrawPayload], wanted: Drawn) -> Drawing:
+    async def _drawn(self, job: Job[DrawPayload], wanted: DrawnParts) -> Drawing:
         await self._classifier.open()
         key = (job.organization, job.payload.name, job.payload.idempotencyKey)
         async with self._originals.open(key) as original:
-            await reach("classification.draw")
             drawing = await self._classifier.draw(
                 original.source,
-                thumbnail=Drawn.THUMBNAIL in wanted,
-                embedding=Drawn.EMBEDDING in wanted,
+                thumbnail=DrawnParts.THUMBNAIL in wanted,
+                embedding=DrawnParts.EMBEDDING in wanted,
             )
         await self._originals.check(original, drawing.digest)
         return drawing
 
-    async def _write(self, job: Job[DrawPayload], drawing: Drawing, marks: Drawn) -> Verdict:
+    async def _write(self, job: Job[DrawPayload], drawing: Drawing, marks: DrawnParts) -> Verdict:
         mine = await repo.drawn(
             self._units.db,
             job,
@@ -96,6 +96,10 @@ class Backfill:
         )
         return job.ended(mine)
 
-    async def _wanted(self) -> Drawn:
-        embeds = Drawn.EMBEDDING if await self._embeddings.wanted() else Drawn.NOTHING
-        return Drawn.COLOR | embeds | (Drawn.THUMBNAIL if self._thumbnails else Drawn.NOTHING)
+    async def _wanted(self) -> DrawnParts:
+        embeds = DrawnParts.EMBEDDING if await self._embeddings.wanted() else DrawnParts.NOTHING
+        return (
+            DrawnParts.COLOR
+            | embeds
+            | (DrawnParts.THUMBNAIL if self._thumbnails else DrawnParts.NOTHING)
+        )

@@ -45,7 +45,7 @@ class RunTarget:
     run: int
 
 
-class Drawn(IntFlag):
+class DrawnParts(IntFlag):
     """What was made of an image besides its label, as `uploads.drawn` has it."""
 
     NOTHING = 0
@@ -55,7 +55,7 @@ class Drawn(IntFlag):
     NO_MORE = 8  # the rest cannot be made
 
     @classmethod
-    def of(cls, drawing: Drawing) -> "Drawn":
+    def of(cls, drawing: Drawing) -> "DrawnParts":
         return (
             (cls.COLOR if drawing.color else cls.NOTHING)
             | (cls.THUMBNAIL if drawing.thumbnail else cls.NOTHING)
@@ -65,7 +65,7 @@ class Drawn(IntFlag):
     @property
     def lacking(self) -> list[int]:
         """Every value that lacks a part of this one; what lacks most comes first."""
-        everything = Drawn.COLOR | Drawn.THUMBNAIL | Drawn.EMBEDDING
+        everything = DrawnParts.COLOR | DrawnParts.THUMBNAIL | DrawnParts.EMBEDDING
         return [value for value in range(everything) if value & self != self]
 
 
@@ -82,7 +82,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ReadyResult:
     """A result on its way to its entry: the job that ends with it, and what history tells where it
     was taken, or where the entry has moved on."""
 

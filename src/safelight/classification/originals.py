@@ -39,7 +39,7 @@ class Original:
     sha256: str | None = None
 
 
-class Originals:
+class RunOriginals:
     def __init__(self, store: ObjectStore, files: BlobFiles | None) -> None:
         """`files`: where the store keeps its objects, if that is the built-in one."""
         self._store = store

@@ -5,7 +5,7 @@ from typing import Any
 
 from safelight.classification.base import Drawing
 from safelight.classification.jobs import DrawPayload
-from safelight.classification.lifecycle import Drawn, Finding, RunTarget
+from safelight.classification.lifecycle import DrawnParts, ReadyResult, RunTarget
 from safelight.infra.activity import Unit, to_json
 from safelight.infra.db import Connection, Database, read, write
 from safelight.infra.queue.jobs import Job
@@ -17,7 +17,7 @@ _DONE_FROM = MACHINE.before(RunStatus.DONE)
 
 @write
 async def apply(
-    db: Database | Connection, findings: Sequence[Finding], now: int, *, embeds: bool
+    db: Database | Connection, findings: Sequence[ReadyResult], now: int, *, embeds: bool
 ) -> list[tuple[bool, bool | None]]:
     """Whole units of work of one organization in one statement, since every image passes here. Of
     each: whether the job was still ours, and whether the result was taken (`told`) or the entry has
@@ -35,7 +35,7 @@ async def apply(
     return [(row["mine"], row["taken"]) for row in rows]
 
 
-def _item(finding: Finding) -> dict[str, Any]:
+def _item(finding: ReadyResult) -> dict[str, Any]:
     """As `classification_results` in SQL takes them."""
     target, result, drawing = finding.target, finding.result, finding.result.drawing
     return {
@@ -52,7 +52,7 @@ def _item(finding: Finding) -> dict[str, Any]:
         "words": words(target.name, result.label),
         "digest": drawing.digest,
         "color": drawing.color,
-        "drawn": int(Drawn.of(drawing)),
+        "drawn": int(DrawnParts.of(drawing)),
         "told": to_json(finding.told),
         "dropped": to_json(finding.dropped),
     }
@@ -74,7 +74,7 @@ async def drawn(
     db: Database | Connection,
     job: Job[DrawPayload],
     drawing: Drawing,
-    marks: Drawn,
+    marks: DrawnParts,
     model: str,
     now: int,
     *,
@@ -107,13 +107,13 @@ async def draw_no_more(unit: Unit, payload: DrawPayload) -> None:
         unit.organization,
         payload.name,
         payload.idempotencyKey,
-        int(Drawn.NO_MORE),
+        int(DrawnParts.NO_MORE),
         unit.now,
     )
 
 
 @write
-async def enqueue_drawing(db: Database, wanted: Drawn, limit: int) -> int:
+async def enqueue_drawing(db: Database, wanted: DrawnParts, limit: int) -> int:
     """Of entries that lack a part of this; answers how many were added."""
     added: int = await db.fetchval(
         "SELECT classification_draw($1::smallint[], $2)", wanted.lacking, limit

@@ -27,8 +27,8 @@ from safelight.classification.base import (
 )
 from safelight.classification.embeddings import Embeddings
 from safelight.classification.jobs import RunPayload
-from safelight.classification.lifecycle import AttemptEnd, Finding, Result, RunTarget
-from safelight.classification.originals import Originals, Superseded
+from safelight.classification.lifecycle import AttemptEnd, ReadyResult, Result, RunTarget
+from safelight.classification.originals import RunOriginals, Superseded
 from safelight.classification.quiet import Quiet
 from safelight.infra.activity import Unit, Units
 from safelight.infra.away import is_away
@@ -51,7 +51,7 @@ class Classification:
     def __init__(
         self,
         units: Units,
-        originals: Originals,
+        originals: RunOriginals,
         classifier: Classifier,
         embeddings: Embeddings,
         quiet: Quiet,
@@ -134,7 +134,7 @@ class Classification:
         result = Result(*best, model, now, prediction.labels or (best,), prediction.drawing)
         tried = _attempt(target, job.attempt)
         told, dropped = _updated(target, result), _dropped(target, _MOVED_ON)
-        finding = Finding(target, result, job, [tried, told], [tried, dropped])
+        finding = ReadyResult(target, result, job, [tried, told], [tried, dropped])
         mine, taken = await self._results.add(target.organization, finding)
         ended = job.ended(mine)
         if taken is None:
@@ -144,7 +144,7 @@ class Classification:
         return ended
 
     async def _send(
-        self, _: str, findings: Sequence[Finding]
+        self, _: str, findings: Sequence[ReadyResult]
     ) -> Sequence[tuple[bool, bool | None]]:
         now, embeds = self._units.clock.now_ms(), await self._embeddings.kept()
         return await repo.apply(self._db, findings, now, embeds=embeds)

@@ -7,7 +7,7 @@ from safelight.classification.base import Classifier
 from safelight.classification.embeddings import Embeddings
 from safelight.classification.jobs import BACKFILL, DRAW, RUN
 from safelight.classification.lifecycle import AttemptEnd
-from safelight.classification.originals import Originals
+from safelight.classification.originals import RunOriginals
 from safelight.classification.quiet import Quiet
 from safelight.classification.run import Classification
 from safelight.infra.base import Base, Feature
@@ -19,7 +19,7 @@ from safelight.objects.store import BlobFiles, ObjectStore
 class OpenedClassification(Feature):
     """`originals.remember` is for whoever stores an image in this process."""
 
-    originals: Originals
+    originals: RunOriginals
 
 
 def open_classification(
@@ -32,7 +32,7 @@ def open_classification(
         base.metrics.classifications.labels(end).inc()
 
     thumbnails = base.settings.thumbnails == "on"
-    originals, embeddings = Originals(store, files), Embeddings(base.db, classifier)
+    originals, embeddings = RunOriginals(store, files), Embeddings(base.db, classifier)
     quiet = Quiet()
     runs = Classification(
         base.units, originals, classifier, embeddings, quiet, count, thumbnails=thumbnails

@@ -28,8 +28,8 @@ from safelight.errors import (
     SafelightError,
     UriTooLong,
 )
+from safelight.http.cover import Cover
 from safelight.http.doorkeeper import Doorkeeper, DoorLimits
-from safelight.http.envelope import Envelope
 from safelight.http.errors import written_out
 from safelight.http.speaker import Speaker
 from safelight.http.turnstile import LONG_STEP, SHORT_STEP, Turnstile
@@ -155,7 +155,7 @@ class Door(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._answering = cycle
-        cycle.transport = Envelope(self.transport, self.loop)  # type: ignore[assignment]
+        cycle.transport = Cover(self.transport, self.loop)  # type: ignore[assignment]
         super()._start_asgi_task(cycle, forgetting(app))
 
     def on_response_complete(self) -> None:

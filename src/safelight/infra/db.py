@@ -331,11 +331,6 @@ def literal(value: str | int | None) -> str:
     return f" E'{doubled}'" if "\\" in value else f"'{doubled}'"
 
 
-def columns(record: Any) -> dict[str, Any]:
-    """The fields of a flat record, as jsonb_populate_record takes them; none is copied."""
-    return {name: getattr(record, name) for name in record.__dataclass_fields__}
-
-
 async def prepare(connection: Any) -> None:
     """Makes jsonb columns Python values, and vectors of short floats their bytes, where the server
     knows these; also for connections outside the pool."""

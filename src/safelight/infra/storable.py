@@ -1,15 +1,20 @@
-"""Untrusted JSON as text and as something a JSON column takes. Pure."""
+"""What a JSON column takes: flat records of ours, and untrusted JSON, also as text. Pure."""
 
 import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 _DEEPEST: Final = 24
 _LARGEST: Final = 10**100
 _LONGEST_READ: Final = 2000
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
+
+
+def columns(record: Any) -> dict[str, Any]:
+    """The fields of a record, as jsonb_populate_record takes them; none is copied."""
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
 
 
 def canonical(value: object) -> str | None:

@@ -9,11 +9,12 @@ import asyncpg
 from safelight.errors import SafelightError
 from safelight.infra import activity
 from safelight.infra.activity import to_json
-from safelight.infra.db import LOST, Connection, Database, columns, read, write
+from safelight.infra.db import LOST, Connection, Database, read, write
 from safelight.infra.history import Line
 from safelight.infra.injected import ImageId
 from safelight.infra.queue.jobs import Job
 from safelight.infra.states import Phase, listed
+from safelight.infra.storable import columns
 from safelight.ingest.contract import DatabaseError, JobEnqueueError
 from safelight.ingest.lifecycle import (
     MACHINE,

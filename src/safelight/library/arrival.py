@@ -15,10 +15,10 @@ from typing import Any
 
 from safelight.infra.activity import Units, to_json
 from safelight.infra.batches import Batches
-from safelight.infra.db import columns
 from safelight.infra.history import Line
 from safelight.infra.queue.jobs import Job, JobKind
 from safelight.infra.queue.queue import Queue
+from safelight.infra.storable import columns
 from safelight.ingest.lifecycle import MACHINE, Image, ImageStatus
 from safelight.ingest.offload import stored_at
 from safelight.library import repo

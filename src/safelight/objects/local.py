@@ -377,8 +377,6 @@ class LocalStore:
         return found[0], found[1]
 
     def open_blob(self, blob: str, size: int) -> int:
-        """A descriptor of its file, for the caller to close; it outlives its object by the grace
-        period."""
         file = self._blobs.open(blob)
         try:
             self._blobs.expect(blob, file, size)

@@ -19,7 +19,7 @@ from safelight.infra.failpoints import reach
 from safelight.infra.injected import Clock, Ids
 from safelight.infra.turns import Turns
 from safelight.library.thumbnails import repo
-from safelight.library.thumbnails.repo import LargeThumbnail
+from safelight.library.thumbnails.lifecycle import LargeThumbnail
 from safelight.objects.keys import object_key
 from safelight.objects.store import Content, Facts, NoSuchObject, ObjectStore
 from safelight.sandbox.sandbox import Sandbox, SandboxDown, SandboxTimeout, TaskDied, cores

@@ -1,8 +1,7 @@
 """Small thumbnails, which are rows, and the rows of the large ones, which are objects."""
 
-from dataclasses import dataclass
-
 from safelight.infra.db import Database, read, write
+from safelight.library.thumbnails.lifecycle import LargeThumbnail, SmallThumbnail
 
 # An entry whose object was deleted or replaced is not shown any more, though its row follows a
 # moment later. Where the index knows of nothing newer, the entry is what there is.
@@ -13,26 +12,6 @@ _SHOWN = """
           AND (NOT object.present
                OR object.metadata ->> 'idempotencyKey' <> upload.idempotency_key))
 """
-
-
-@dataclass(frozen=True, slots=True)
-class SmallThumbnail:
-    marker: str
-    checksum: str | None
-    made_at: int
-    data: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class LargeThumbnail:
-    """Of an entry; `key` is the object's, None while there is none. One that is not `labelled` was
-    never looked at."""
-
-    marker: str
-    checksum: str | None
-    labelled: bool
-    key: str | None
-    made_at: int | None
 
 
 @read

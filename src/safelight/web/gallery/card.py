@@ -9,6 +9,7 @@ from safelight.library.entry import ENTRY_STATUSES, Entry, EntryStatus, LibraryF
 from safelight.objects.keys import prefix_query, words
 
 _KIB = 1024
+_SMALL = 256 * _KIB  # an original of that size does for a thumbnail until there is one
 
 
 STATUS_WORDS = {status: status.word for status in ENTRY_STATUSES}
@@ -30,6 +31,26 @@ class Card:
     label: str | None = None
     score: float | None = None
     trouble: str | None = None
+    checksum: str | None = None
+    thumbnail: bool = False
+    originals: bool = False  # shown where there is no thumbnail, whatever their size
+    tint: str | None = None  # of its place while it is on its way
+
+    @property
+    def picture(self) -> str | None:
+        """What is shown of it, below its own address; each version of it has an address that stays
+        the same. None: a placeholder."""
+        if self.version is None:
+            return None
+        if self.thumbnail:
+            return f"thumbnail?v={quote(self.checksum or self.version, safe='')}"
+        small = self.size_bytes is not None and self.size_bytes <= _SMALL
+        return f"content?v={quote(self.version, safe='')}" if small or self.originals else None
+
+    @property
+    def frame(self) -> str:
+        """Changes when something else is to be shown."""
+        return f"{self.version or ''}/{(self.picture or '').partition('?')[0]}"
 
     @property
     def word(self) -> str:
@@ -64,7 +85,7 @@ class Card:
         return " · ".join(filter(None, (pixels, size)))
 
 
-def of_entry(entry: Entry) -> Card:
+def of_entry(entry: Entry, *, originals: bool = False) -> Card:
     return Card(
         name=entry.name,
         at=entry.event_time,
@@ -76,6 +97,10 @@ def of_entry(entry: Entry) -> Card:
         label=entry.classification_label,
         score=entry.classification_score,
         trouble=entry.error["message"] if entry.error else None,
+        checksum=entry.checksum,
+        thumbnail=entry.has_thumbnail,
+        originals=originals,
+        tint=entry.dominant_color,
     )
 
 
@@ -84,7 +109,7 @@ def _shown(status: EntryStatus) -> CardState:
     return ImageStatus.STORED if status is RunStatus.PENDING else status
 
 
-def of_image(image: Image, trouble: str | None = None) -> Card:
+def of_image(image: Image, trouble: str | None = None, *, originals: bool = False) -> Card:
     return Card(
         name=image.name,
         at=image.created_at,
@@ -94,6 +119,7 @@ def of_image(image: Image, trouble: str | None = None) -> Card:
         height=image.height,
         size_bytes=image.size_bytes,
         trouble=trouble,
+        originals=originals,
     )
 
 

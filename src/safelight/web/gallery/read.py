@@ -8,6 +8,7 @@ from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
 from safelight.library import repo as library_repo
+from safelight.library.entry import Entry
 from safelight.web.gallery.card import Card, GalleryFilter, of_entry, of_image
 
 PAGE_SIZE = 48
@@ -18,10 +19,13 @@ _FAILURES_SHOWN_MS = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Gallery:
+    """`originals` are shown where no thumbnails are made."""
+
     db: Database
     cursors: Cursors
     clock: Clock
     organization: str
+    originals: bool = False
 
     async def page(
         self, wanted: GalleryFilter, cursor: str | None
@@ -41,14 +45,14 @@ class Gallery:
             PAGE_SIZE,
         )
         entries, last = rows[:PAGE_SIZE], rows[PAGE_SIZE - 1] if rows[PAGE_SIZE:] else None
-        cards = _together(map(of_entry, entries), filter(wanted.matches, waiting))
+        cards = _together(map(self._card, entries), filter(wanted.matches, waiting))
         more = self.cursors.make(purpose, [last.event_time, last.name]) if last else None
         return cards, more
 
     async def named(self, names: list[str]) -> list[Card]:
         waiting = await self._on_their_way(names)
         found = [await library_repo.find(self.db, self.organization, name) for name in names]
-        return _together([of_entry(entry) for entry in found if entry], waiting)
+        return _together([self._card(entry) for entry in found if entry], waiting)
 
     async def labels(self, chosen: str | None) -> list[str]:
         known = await library_repo.labels(self.db, self.organization, _MOST_LABELS)
@@ -68,7 +72,13 @@ class Gallery:
         coming = await library_repo.still_to_come(self.db, self.organization, received)
         shown = [image for image in images if image.name in coming][:_MOST_WAITING]
         failures = await ingest_repo.failures(self.db, self.organization, shown)
-        return [of_image(image, failures.get(image.id, {}).get("message")) for image in shown]
+        return [
+            of_image(image, failures.get(image.id, {}).get("message"), originals=self.originals)
+            for image in shown
+        ]
+
+    def _card(self, entry: Entry) -> Card:
+        return of_entry(entry, originals=self.originals)
 
 
 def _together(entries: Iterable[Card], waiting: Iterable[Card]) -> list[Card]:

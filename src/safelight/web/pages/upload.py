@@ -205,7 +205,8 @@ async def _page(
 
 def _gallery(request: Request, access: Access) -> Gallery:
     find = services(request).get
-    return Gallery(find(Database), find(Cursors), find(Clock), access.organization)
+    originals = find(Settings).thumbnails == "off"
+    return Gallery(find(Database), find(Cursors), find(Clock), access.organization, originals)
 
 
 def _may_change(access: Access) -> bool:

@@ -3,7 +3,7 @@
 import { ask } from "../lib/api.js";
 import { count } from "../lib/format.js";
 import { Gatherer } from "../lib/gatherer.js";
-import { named, parse, place, remove, renew } from "../lib/shots.js";
+import { named, parse, place, remove, renew, untint } from "../lib/shots.js";
 import { Speaker } from "../lib/speaker.js";
 
 const LOOK_AGAIN = 15_000; // a card that should move is looked at even if nothing was heard of it
@@ -22,6 +22,8 @@ class ImageGrid extends HTMLElement {
     document.addEventListener("live", (event) => this.#hear(event.detail), { signal });
     document.addEventListener("delete-begun", (event) => this.#dim(event.detail.name), { signal });
     this.addEventListener("click", (event) => this.#onClick(event), { signal });
+    this.addEventListener("load", (event) => untint(event.target), { signal, capture: true });
+    this.querySelectorAll("img").forEach((image) => image.naturalWidth && untint(image));
     this.#timer = setInterval(() => this.#lookAgain(), LOOK_AGAIN);
   }
 

@@ -43,6 +43,12 @@ export function remove(shot) {
   return held && !neighbour;
 }
 
+// The colour that kept a picture's place goes once it is there: what shows through it is not its own.
+export function untint(image) {
+  const tint = image.previousElementSibling;
+  if (tint?.matches(".shot__tint")) tint.remove();
+}
+
 function part(shot, name) {
   return shot.querySelector(`.shot__${name}`);
 }

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from safelight.http.envelope import Envelope
+from safelight.http.cover import Cover
 
 
 class Line:
@@ -27,51 +27,51 @@ class Line:
         return name
 
 
-def enclosed() -> tuple[Line, Envelope]:
+def enclosed() -> tuple[Line, Cover]:
     line: Any = Line()
-    return line, Envelope(line, asyncio.get_running_loop())
+    return line, Cover(line, asyncio.get_running_loop())
 
 
 async def test_head_and_body_are_one_write() -> None:
-    line, envelope = enclosed()
-    envelope.write(b"head ")
+    line, cover = enclosed()
+    cover.write(b"head ")
     assert line.sent == []
-    envelope.write(b"body")
-    envelope.write(b"more")
+    cover.write(b"body")
+    cover.write(b"more")
     await asyncio.sleep(0)
     assert line.sent == [b"head body", b"more"]
 
 
 async def test_a_head_alone_goes_at_the_next_pause() -> None:
-    line, envelope = enclosed()
-    envelope.write(b"head")
+    line, cover = enclosed()
+    cover.write(b"head")
     await asyncio.sleep(0)
     assert line.sent == [b"head"]
-    envelope.write(b"body")
+    cover.write(b"body")
     assert line.sent == [b"head", b"body"]
 
 
 async def test_a_large_body_is_not_copied() -> None:
-    line, envelope = enclosed()
+    line, cover = enclosed()
     body = bytes(1_000_000)
-    envelope.write(b"head")
-    envelope.write(body)
+    cover.write(b"head")
+    cover.write(body)
     assert line.sent[0] == b"head"
     assert line.sent[1] is body
 
 
 async def test_closing_sends_what_was_held_back() -> None:
-    line, envelope = enclosed()
-    envelope.write(b"head")
-    envelope.close()
+    line, cover = enclosed()
+    cover.write(b"head")
+    cover.close()
     await asyncio.sleep(0)
     assert (line.sent, line.closed) == ([b"head"], True)
 
 
 async def test_nothing_is_written_to_a_line_that_others_closed() -> None:
-    line, envelope = enclosed()
-    envelope.write(b"head")
+    line, cover = enclosed()
+    cover.write(b"head")
     line.close()
     await asyncio.sleep(0)
     assert line.sent == []
-    assert envelope.get_extra_info("peer") == "peer"
+    assert cover.get_extra_info("peer") == "peer"

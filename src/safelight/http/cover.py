@@ -7,7 +7,7 @@ from typing import Any, Final
 _LARGE: Final = 64 * 1024  # more than a packet: not worth a copy
 
 
-class Envelope:
+class Cover:
     """Stands before the transport for the one who writes an answer."""
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
