@@ -166,6 +166,7 @@ async def test_nobody_waits_for_ever_when_the_process_ends() -> None:
     await database.bring(1)
     rest = await database.bring(2, 3)
     database.batches._sending["acme"].cancel()
-    answers = await asyncio.wait_for(asyncio.gather(*rest, return_exceptions=True), 10)
+    async with asyncio.timeout(10):
+        answers = await asyncio.gather(*rest, return_exceptions=True)
     assert [type(answer) for answer in answers] == [asyncio.CancelledError] * 2
     database.check_that_nothing_is_left()
