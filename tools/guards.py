@@ -25,10 +25,12 @@ TESTS = {
     "kv": "infra/kv",
     "queue": "infra/queue/statements infra/queue/leases infra/queue/fairness infra/queue/clock "
     "infra/queue/dead_letters infra/queue/schedules infra/queue/suspects infra/units",
-    "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept",
-    "objects": "objects/statements ingest/statements objects/collect ingest/offload",
-    "library": "library/statements library/races classification/runs upgrade/statements",
-    "classification": "classification/runs",
+    "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept library/arrival",
+    "objects": "objects/statements ingest/statements objects/collect ingest/offload "
+    "library/arrival",
+    "library": "library/arrival library/statements library/races classification/runs "
+    "upgrade/statements",
+    "classification": "classification/runs library/arrival",
     "accounts": "accounts/statements accounts/lockout",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",
     "accounts/invitations/repo": "accounts/sign_in_statements accounts/invitations",

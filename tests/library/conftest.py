@@ -44,8 +44,8 @@ def root(tmp_path: Path) -> Iterator[Path]:
 async def make_world(database: Database, root: Path, quiet: None) -> AsyncIterator[MakeWorld]:
     made: list[World] = []
 
-    def make(*, telling: bool = False, remote: bool = False) -> World:
-        made.append(World(database, root, telling=telling, remote=remote))
+    def make(**how: bool) -> World:
+        made.append(World(database, root, **how))
         return made[-1]
 
     yield make

@@ -37,19 +37,28 @@ START = 1_800_000_000_000
 
 class Services:
     """`telling` exchanges the built-in store for a bucket (obstore's, in memory) whose notifications,
-    and not our own events, tell of what happens in it."""
+    and not our own events, tell of what happens in it; `bucket` for one that tells nothing. `short`:
+    uploads take the short road where it is open."""
 
     def __init__(
-        self, db: Database, root: Path, *, telling: bool = False, remote: bool = False
+        self,
+        db: Database,
+        root: Path,
+        *,
+        telling: bool = False,
+        bucket: bool = False,
+        remote: bool = False,
+        short: bool = False,
     ) -> None:
         self.db = db
         self.telling = telling
+        self.short = short
         self._own: Any = None
         self.clock = Watch(START)
         self.directory = IngestDirectory(root / "ingest", RandomIds())
         self.classifier = Scripted(remote=remote)
         self.bucket = MemoryStore()
-        self.store = self._open_store(root)
+        self.store = self._open_store(root, bucket=bucket or telling)
         self.bus = Bus(db, "world")
         self.bus._company_until = 0.0  # nobody listens
         kinds = (OFFLOAD, *objects.KINDS, *library_jobs.KINDS, *classification.KINDS)
@@ -66,9 +75,11 @@ class Services:
         self.metrics = base.metrics
         created, deleted = library.projection.on_created, library.projection.on_deleted
         self.deliver = Deliver(base.db, {Action.CREATED: (created,), Action.DELETED: (deleted,)})
+        self.arrival = library.arrival
         self.offload = Offload(
-            base.units, self.store, self.directory, self.queue, self.deliver.remember, base.metrics
-        )
+            base.units, self.store, self.directory, self.queue, self.deliver.remember, base.metrics,
+            self.arrival.arrive if short else None,
+        )  # fmt: skip
         self.intake = Intake(base.units)
         runs = open_classification(base, self.store, self.classifier, self._files(base))
         self.originals = runs.originals
@@ -80,13 +91,13 @@ class Services:
         scrub = Scrub(base.units, self.store._blobs, base.metrics)
         return BlobFiles(self.store.open_blob, scrub.recheck)
 
-    def _open_store(self, root: Path) -> ObjectStore:
-        if not self.telling:
+    def _open_store(self, root: Path, *, bucket: bool) -> ObjectStore:
+        if not bucket:
             return Local(self.db, root / "blobs", self.clock).store
         memory: Any = self.bucket  # the same interface as any of obstore's
         return DatedStore(
-            self.db, memory, memory, self.clock, RandomIds(), root / "spool", telling=True,
-            where="memory",
+            self.db, memory, memory, self.clock, RandomIds(), root / "spool",
+            telling=self.telling, where="memory",
         )  # fmt: skip
 
     def _handlers(self, *others: Handler[Any]) -> dict[str, Handler[Any]]:

@@ -19,6 +19,9 @@ TWICE = "classified more than once"
 BACK = "was deleted and came back"
 LOST = "lost what the store holds"
 DIFFERS = "not what the store holds"
+OLDER = "an older upload won"
+IDLE = "a run without a job"
+SAME_TIME = "a time that did not rise"
 
 Tale = Callable[[Moves], Awaitable[None]]
 Weaken = Callable[[Database, pytest.MonkeyPatch], Awaitable[None]]
@@ -131,6 +134,33 @@ async def a_stray_delete(moves: Moves) -> None:
     await moves.mislead("a.jpg", None, True, 90_000_000, "r2", 1, 0)
 
 
+async def deleted_before_it_arrives(moves: Moves) -> None:
+    """And that was heard by then."""
+    await moves.upload("a.jpg", b"one")
+    await moves.delete("a.jpg", 1)
+    await moves.deliver(0)
+    moves.world.tick(1)
+    await moves.work(0, 0)
+
+
+async def arrives_after_a_newer_one(moves: Moves) -> None:
+    await moves.upload("a.jpg", b"one")
+    await moves.put("a.jpg", b"two", 1, 1)
+    moves.world.tick(1)
+    await moves.work(0, 0)
+
+
+async def arrives_over_a_lost_run(moves: Moves) -> None:
+    await moves.put("a.jpg", b"one")
+    await moves.lose(0)
+    await moves.put("a.jpg", b"two", 1)
+
+
+async def arrives_within_the_same_moment(moves: Moves) -> None:
+    await moves.put("a.jpg", b"one", 0, 0)
+    await moves.put("a.jpg", b"two", 0, 0)
+
+
 # What is taken away
 
 
@@ -171,6 +201,25 @@ async def delete_intent(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await rewrite(db, "image_beaten", intent, f"{intent} AND false")
 
 
+async def intent_on_the_short_road(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    intent = "FROM delete_intents WHERE image_id = p_image"
+    await rewrite(db, "image_arrived", intent, f"{intent} AND false")
+
+
+async def newer_image(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = "PERFORM FROM image_beaten(image, object_key, (p_item ->> 'createdAt')::bigint)"
+    await rewrite(db, "upload_arrived", asked, "PERFORM WHERE false")
+
+
+async def run_under_way(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    guard = "AND NOT classification_under_way(upload.status)"
+    await rewrite(db, "library_settled", guard, "")
+
+
+async def rising_time(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    await rewrite(db, "library_settled", "p_object.event_time >= p_now", "false")
+
+
 async def etag(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "_is_superseded", lambda *_: False)
 
@@ -206,6 +255,7 @@ class Case:
     tale: Tale
     ends: str
     telling: bool = False
+    short: bool = False
     remote: bool = False  # a remote model's saved reply needs no bytes, which have a marker too
 
 
@@ -222,12 +272,16 @@ CASES = [
     Case(tombstone_row, told_after_the_delete, LOST, telling=True),
     Case(doubt, removed_by_others, DIFFERS, telling=True),
     Case(presence, a_stray_delete, LOST),
+    Case(intent_on_the_short_road, deleted_before_it_arrives, BACK, short=True),
+    Case(newer_image, arrives_after_a_newer_one, OLDER, short=True),
+    Case(run_under_way, arrives_over_a_lost_run, IDLE, short=True),
+    Case(rising_time, arrives_within_the_same_moment, SAME_TIME, short=True),
 ]
 each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.guard.__name__)
 
 
 async def play(case: Case, make_world: MakeWorld) -> None:
-    world = make_world(telling=case.telling, remote=case.remote)
+    world = make_world(telling=case.telling, remote=case.remote, short=case.short)
     await world.begin()
     moves = Moves(world)
     await case.tale(moves)

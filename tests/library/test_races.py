@@ -3,6 +3,8 @@
 import asyncio
 from itertools import permutations
 
+import pytest
+
 from holding import until_waiting
 from library.conftest import MakeWorld
 from library.moves import Moves
@@ -73,10 +75,14 @@ async def test_a_delete_waits_for_an_upload_that_is_just_being_stored(
     assert await database.fetchval("SELECT count(*) FROM delete_intents") == 0
 
 
-async def test_every_order_of_upload_delete_upload(make_world: MakeWorld) -> None:
-    """Each event is delivered twice, in all ninety orders there are."""
-    world = make_world()
-    for order in sorted(set(permutations((0, 0, 1, 1, 2, 2)))):
+@pytest.mark.parametrize("waiting", [(0, 1, 2, 0, 1, 2), (1, 2, 0, 1, 2)], ids=len)
+async def test_every_order_of_upload_delete_upload(
+    make_world: MakeWorld, waiting: tuple[int, ...]
+) -> None:
+    """Each event is delivered twice, in all ninety orders there are. On the short road the first
+    was heard as it happened; the last upload finds a delete that was not, and takes the other."""
+    world = make_world(short=len(waiting) == 5)
+    for order in sorted(set(permutations(waiting))):
         await world.begin()
         moves = Moves(world)
         await moves.put("a.jpg", b"one")
@@ -84,10 +90,10 @@ async def test_every_order_of_upload_delete_upload(make_world: MakeWorld) -> Non
         await moves.put("a.jpg", b"two", 1)
         for number in range(3):
             await world.again(number)
-        waiting = [0, 1, 2, 0, 1, 2]
+        left = list(waiting)
         for which in order:
-            await moves.deliver(waiting.index(which))
-            waiting.remove(which)
+            await moves.deliver(left.index(which))
+            left.remove(which)
         await moves.end()
 
 

@@ -99,7 +99,8 @@ SELECT
   (SELECT jsonb_agg(to_jsonb(objects)) FROM objects WHERE key ^@ ($1 || '/') AND present) AS objects,
   (SELECT jsonb_agg(to_jsonb(i)) FROM delete_intents AS i WHERE organization = $1) AS intents,
   (SELECT jsonb_agg(to_jsonb(activity) ORDER BY seq) FROM activity WHERE organization = $1) AS lines,
-  (SELECT count(*) FROM object_events WHERE organization = $1 AND source = 'safelight') AS own
+  (SELECT jsonb_agg(jsonb_build_array(key, event_time) ORDER BY id) FROM object_events
+   WHERE organization = $1 AND source = 'safelight') AS own
 """
 
 Row = dict[str, Any]
@@ -117,15 +118,13 @@ class Everything:
     objects: list[Row]
     intents: list[Row]
     lines: list[Row]
-    own: int
+    own: list[tuple[str, int]]  # events: key and time, in the order they were written
 
     @classmethod
     async def of(cls, world: World) -> Self:
         row = await (await world.own()).fetchrow(_EVERYTHING, world.organization)
         assert row is not None
-        return cls(
-            **{name: value or [] for name, value in row.items() if name != "own"}, own=row["own"]
-        )
+        return cls(**{name: value or [] for name, value in row.items()})
 
 
 async def check_end(world: World) -> None:
@@ -138,6 +137,7 @@ async def check_end(world: World) -> None:
     _check_entries(world, found)
     _check_drawn(world, found)
     _check_work(found)
+    _check_events(found)
     _check_history(world, found)
 
 
@@ -158,7 +158,7 @@ def _check_images(world: World, found: Everything, held: dict[str, str]) -> None
     assert failed <= world.story.damaged
     assert found.intents == []
     if not world.telling:
-        assert held == _expected(world.story, failed)
+        assert held == _expected(world.story, failed), "an older upload won"
 
 
 def _expected(story: Story, failed: set[str]) -> dict[str, str]:
@@ -205,6 +205,13 @@ def _check_work(found: Everything) -> None:
     assert found.jobs == []
 
 
+def _check_events(found: Everything) -> None:
+    last: dict[str, int] = {}
+    for key, time in found.own:
+        assert time > last.get(key, 0), "a time that did not rise"
+        last[key] = time
+
+
 def _check_history(world: World, found: Everything) -> None:
     lines = [(line["type"], line["data"]) for line in found.lines]
     for kind, data in lines:
@@ -220,7 +227,7 @@ def _check_history(world: World, found: Everything) -> None:
     told = sum(kind in OF_DELIVERIES and d.get("actor") != SYSTEM for kind, d in lines)
     needless = sum(k == "job_discarded" and d["kind"] == "objects.deliver" for k, d in lines)
     if not world.story.forgotten:
-        due = found.own + world.story.deliveries - needless
+        due = len(found.own) + world.story.deliveries - needless
         assert told == due, "a delivery told twice, or not at all"
 
 

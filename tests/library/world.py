@@ -24,7 +24,7 @@ from safelight.infra.queue.dead_letters import TwinAlive
 from safelight.infra.queue.jobs import Dead, Job, JobOutcome
 from safelight.infra.queue.ledger import Ledger, outcome_of
 from safelight.ingest import repo as ingest_repo
-from safelight.ingest.jobs import OFFLOAD
+from safelight.ingest.jobs import OFFLOAD, OffloadPayload
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library import repo as library_repo
 from safelight.objects import repo as objects_repo
@@ -40,13 +40,14 @@ DAY_MS = 86_400_000
 class World(Services):
     async def begin(self, *, employed: bool = False) -> Story:
         """A new organization, in which nothing has happened. `employed`: there is a worker here
-        that takes the deliveries of what it stores at once."""
+        that takes at once what follows from what it does: deliveries, or on the short road offloads
+        and runs."""
         self.story = Story(f"org-{next(numbers)}")
         self.ids = CountedIds()
         self.classifier.mood = "answer"
         self.classifier.asked.clear()
         self.queue.employ(self.story.held.append if employed else None)
-        self.deliver._fresh.clear()
+        self._forget()
         own = await self.own()
         await own.execute(
             "WITH left_over AS (DELETE FROM jobs) "
@@ -58,6 +59,11 @@ class World(Services):
     @property
     def organization(self) -> str:
         return self.story.organization
+
+    def _forget(self) -> None:
+        """What a process knows of what it has just written."""
+        self.deliver._fresh.clear()
+        self.offload.fresh.clear()
 
     def tick(self, ms: int) -> None:
         assert self.clock.ms is not None
@@ -78,11 +84,24 @@ class World(Services):
             size_bytes=len(content), created_at=now, updated_at=now,
         )  # fmt: skip
         entry = Line(f"image:{image_id}", "upload_ingested", {}, also=f"upload:{name}")
-        async with self.db.connection() as connection:
-            await ingest_repo.record_upload(connection, image, self.directory.node, [entry])
+        await self._record(image, entry)
         self.story.images.append(image)
         self.story.contents[image.idempotency_key] = content
         return image
+
+    async def _record(self, image: Image, line: Line) -> None:
+        node, lease = self.directory.node, self.queue.lease
+        if not self.short:
+            async with self.db.connection() as connection:
+                await ingest_repo.record_upload(connection, image, node, [line])
+            return
+        with self.queue.units.place(OFFLOAD, image.organization) as place:
+            async with self.db.connection() as connection:
+                _, job = await ingest_repo.record_upload(
+                    connection, image, node, [line], (place.lessee, lease)
+                )
+            self.offload.fresh.remember(image.id, image)
+            place.take(job, OffloadPayload(image.id))
 
     def take_away(self, image: Image) -> None:
         """Its file, before it reached the store: nothing can bring that back."""
@@ -289,7 +308,7 @@ class World(Services):
             await asyncio.wait([thought.task for thought in self.story.thoughts])
         self.story.thoughts.clear()
         self.story.held.clear()
-        self.deliver._fresh.clear()
+        self._forget()
         await self.end_leases()
 
     async def dead_letters(self) -> list[int]:

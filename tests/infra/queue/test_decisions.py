@@ -295,3 +295,56 @@ def test_there_are_no_guests_where_everybody_has_one(running: list[str]) -> None
         assert slots.take("a", organization)
     assert slots.crowded(["a"]) == {}
     assert not slots.take("a", "guest")
+
+
+def test_a_slot_is_kept_for_a_job_that_is_about_to_come() -> None:
+    slots = Slots({"a": 2})
+    assert slots.reserve("a", "x")
+    assert slots.reserve("a", "x")
+    assert not slots.reserve("a", "x"), "there are no more"
+    assert not slots.reserve("a", "y"), "a guest's slot is for what waits already"
+    slots.release("a", "x")
+    assert slots.take("a", "x"), "the job has come"
+    assert not slots.take("a", "x"), "the other one is still kept"
+
+
+def test_no_slot_is_kept_before_those_who_wait() -> None:
+    """From the wake-up until a claim brought all that there was."""
+    slots = Slots({"a": 4})
+    slots.want(["a"])
+    assert not slots.reserve("a", "x")
+    openings = slots.openings()
+    assert not slots.reserve("a", "x"), "what is being claimed needs all of the slots"
+    slots.claimed(openings, {"a": ["x", "y"]})
+    assert slots.reserve("a", "x")
+    slots.release("a", "x")
+    slots.want(["a"])
+    slots.claimed(slots.openings(), {"a": ["x"] * 4})
+    assert not slots.reserve("a", "x"), "there may be more"
+
+
+def test_slots_for_jobs_that_wait_here_are_filled_together() -> None:
+    slots = Slots({"a": 2, "b": 2}, {"a": 3})
+    slots.want(["a", "b"])
+    assert sorted(slots.openings()) == [Opening("a", 5, ""), Opening("b", 2, "")]
+    for kind, organizations in (("a", "vwxyz"), ("b", "x")):
+        for organization in organizations:
+            assert slots.take(kind, organization)
+    slots.want(["a", "b"])
+    assert slots.openings() == [Opening("b", 1, "")]
+    for done, organization in enumerate("vwx"):
+        assert not slots.open("a"), f"{done} are not worth a claim"
+        slots.release("a", organization)
+    assert slots.open("a")
+    assert slots.openings() == [Opening("a", 3, "")]
+
+
+def test_a_guest_is_welcome_while_others_wait_here() -> None:
+    """Slots that are free and not worth a claim keep nobody out."""
+    slots = Slots({"a": 1}, {"a": 2})
+    assert slots.take("a", "whale")
+    assert slots.take("a", "whale")
+    assert slots.crowded(["a"]) == {"a": ["whale"]}
+    assert slots.take("a", "guest")
+    assert slots.take("a", "another"), "beyond the limit, as ever"
+    assert slots.crowded(["a"]) == {}

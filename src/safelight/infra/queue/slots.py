@@ -28,6 +28,7 @@ class Slots:
         self._running: dict[str, Counter[str]] = {kind: Counter() for kind in limits}
         self._after = dict.fromkeys(limits, "")
         self._wanted: set[str] = set()
+        self._claiming: set[str] = set()
 
     def want(self, kinds: Iterable[str]) -> None:
         self._wanted.update(kind for kind in kinds if kind in self._free)
@@ -38,8 +39,9 @@ class Slots:
 
     def reserve(self, kind: str, organization: str) -> bool:
         """A slot for a job that is not there yet, unless others wait for one already: it has no
-        turn before theirs. Let go by `release`."""
-        if kind in self._wanted or self._free[kind] <= 0:
+        turn before theirs, and what is being claimed is to find all that was asked for. Let go by
+        `release`."""
+        if kind in self._wanted or kind in self._claiming or self._free[kind] <= 0:
             return False
         return self.take(kind, organization)
 
@@ -67,12 +69,15 @@ class Slots:
             for kind in self._wanted
             if self.open(kind)
         ]
-        self._wanted.difference_update(opening.kind for opening in found)
+        kinds = {opening.kind for opening in found}
+        self._wanted -= kinds
+        self._claiming |= kinds
         return found
 
     def claimed(self, asked: Iterable[Opening], got: Mapping[str, list[str]]) -> None:
         """Takes note of the organizations served, per kind, one entry per job."""
         for kind, free, after in asked:
+            self._claiming.discard(kind)
             organizations = got.get(kind, ())
             if len(organizations) >= free:
                 self._wanted.add(kind)

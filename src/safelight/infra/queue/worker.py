@@ -217,6 +217,7 @@ class Worker:
         try:
             rows = await repo.claim(self._db, openings, queue.node, queue.owner, queue.lease)
         except BaseException:
+            self._slots.claimed(openings, {})
             self._slots.want(opening.kind for opening in openings)
             raise
         got: dict[str, list[str]] = {}
