@@ -169,26 +169,15 @@ async def page(
     limit: int,
 ) -> list[Entry]:
     """Newest first; one row more than asked tells that there is more."""
-    conditions, values = ["organization = $1"], [organization, limit + 1]
-    for condition, value in (
-        ("classification_label = ${}", wanted.label),
-        ("search @@ ${}::tsquery", wanted.query),
-    ):
-        if value is not None:
-            values.append(value)
-            conditions.append(condition.format(len(values)))
-    if wanted.status is not None:
-        conditions.append(_standing(wanted.status))
-    if before is not None:
-        values += before
-        conditions.append(f"(event_time, name) < (${len(values) - 1}, ${len(values)})")
-    rows = await db.fetch(
-        _entries(
-            f"SELECT * FROM uploads WHERE {' AND '.join(conditions)} "
-            "ORDER BY event_time DESC, name DESC LIMIT $2"
-        ),
-        *values,
-    )
+    values = [organization, *(before or _NEWEST), limit + 1, wanted.label]
+    if wanted.query is None and wanted.status in {None, RunStatus.DONE}:
+        rows = await db.fetch(_LISTED[wanted.label is not None, wanted.status], *values)
+    elif wanted.status is RunStatus.RUNNING:
+        rows = await db.fetch(_RUNNING, *values, wanted.query)
+    else:
+        statuses = wanted.status and _WRITTEN[wanted.status]
+        values += [wanted.query, _prefixes(wanted.query), statuses]
+        rows = await db.fetch(_FOUND[wanted.status is RunStatus.PENDING], *values)
     return [_entry(row) for row in rows]
 
 
@@ -255,13 +244,63 @@ def _entries(rows: str, more: str = "NULL AS labels") -> str:
     )
 
 
-def _standing(status: RunStatus) -> str:
-    """The condition for entries that are shown so."""
-    if not status.under_way:
-        return f"classification_status = '{status}'"
-    at_work = "(name, idempotency_key) IN (SELECT name, marker FROM classification_at_work($1))"
-    wanted = at_work if status is RunStatus.RUNNING else f"NOT {at_work}"
-    return f"classification_status IN {_UNDER_WAY} AND {wanted}"
+_ASKED_FOR, _KEPT_OF_WORD = 4, 100  # words of a query that are looked up; characters of upload_words
+
+
+def _prefixes(query: str | None) -> list[str]:
+    """The words of a query in PostgreSQL's notation that are worth a look: the longest are the
+    rarest. Of what these find, all are asked."""
+    found = {part[1:-3][:_KEPT_OF_WORD] for part in query.split(" & ")} if query else set()
+    return sorted(found, key=lambda word: (-len(word), word))[:_ASKED_FOR]
+
+
+# How a page is asked for: $1 organization, ($2, $3) the place before which, $4 how many, $5 label.
+# Each statement names an order that one index has, whatever the planner believes of the table.
+_NEWEST = (2**63 - 1, "")
+_BEFORE = "organization = $1 AND (event_time, name) < ($2::bigint, $3::text)"
+_ORDER = "ORDER BY event_time DESC, name DESC LIMIT $4"
+_WRITTEN = {
+    RunStatus.PENDING: [RunStatus.PENDING, RunStatus.RUNNING],
+    RunStatus.DONE: [RunStatus.DONE],
+    RunStatus.FAILED: [RunStatus.FAILED],
+}
+
+
+def _listed(status: RunStatus | None, *, label: bool) -> str:
+    """All, or those of a label; nearly all are done."""
+    of_label = "classification_label = $5" if label else "$5::text IS NULL"
+    of_status = f"AND classification_status = '{status}'" if status else ""
+    return _entries(f"SELECT * FROM uploads WHERE {_BEFORE} AND {of_label} {of_status} {_ORDER}")
+
+
+_LISTED = {
+    (label, status): _listed(status, label=label)
+    for label in (False, True)
+    for status in (None, RunStatus.DONE)
+}
+# From the queue to the entries: workers have few jobs, however many wait.
+_RUNNING = _entries(
+    f"""
+    SELECT entry.* FROM (SELECT DISTINCT name, marker FROM classification_at_work($1)) AS at_work
+    CROSS JOIN LATERAL (
+        SELECT * FROM uploads WHERE organization = $1 AND name = at_work.name
+          AND idempotency_key = at_work.marker OFFSET 0
+    ) AS entry
+    WHERE {_BEFORE.replace("organization", "entry.organization").replace("name)", "entry.name)")}
+      AND classification_status IN {_UNDER_WAY}
+      AND ($5::text IS NULL OR classification_label = $5)
+      AND ($6::text IS NULL OR search @@ $6::tsquery)
+    {_ORDER.replace("name", "entry.name")}
+    """
+)
+_AT_WORK = "ARRAY(SELECT name || '/' || marker FROM classification_at_work($1))"
+_FOUND = {
+    pending: _entries(
+        "SELECT * FROM library_found($1, $7, $6::text::tsquery, $5, $8, "
+        f"{_AT_WORK if pending else 'NULL'}, $2, $3, $4)"
+    )
+    for pending in (False, True)
+}
 
 
 def _entry(row: asyncpg.Record) -> Entry:
