@@ -29,16 +29,16 @@ class Many:
         return self.time(self.count + 1)
 
 
-async def fill(connection: Any, organization: str, count: int, *, first: int = 1) -> Many:
-    """Entries number `first` and up. Of each thousand one is waiting, one has failed; of the rest some
-    have one of a thousand labels, the first of which are the most frequent by far."""
+async def fill(connection: Any, organization: str, count: int, *, of_each: int = 1000) -> Many:
+    """Of each thousand, or as many as is said, one waits for a label and one has failed, as an image
+    and as an entry. The others have one of a thousand labels, the first of which are the most
+    frequent by far."""
     await connection.execute("SET session_replication_role = replica")  # no triggers, no references
-    await connection.execute("SET synchronous_commit = off")
     await connection.execute(
         "INSERT INTO organizations VALUES ($1, 0) ON CONFLICT DO NOTHING", organization
     )
     await connection.execute(_MANY)
-    await connection.execute(_ENTRIES, organization, first, count, _labels(), list(_TOPICS))
+    await connection.execute(_ENTRIES, organization, of_each, count, labels(), list(_TOPICS))
     for statement in _STATEMENTS:
         await connection.execute(statement)
     await connection.execute("DROP TABLE many")
@@ -47,7 +47,9 @@ async def fill(connection: Any, organization: str, count: int, *, first: int = 1
 
 
 async def settle(connection: Any, *tables: str) -> None:
-    """As after a night: what was written is known to the planner."""
+    """As after a night: the planner knows what was written, and that everybody sees it."""
+    await connection.execute("SET synchronous_commit = on")
+    await connection.execute("CHECKPOINT")  # what may still be lost is not called visible to all
     for table in tables or _TABLES:
         await connection.execute(f"VACUUM ANALYZE {table}")
 
@@ -67,7 +69,7 @@ async def wait(connection: Any, kind: str, organizations: int, count: int) -> No
     )
 
 
-def _labels() -> list[str]:
+def labels() -> list[str]:
     text = (resources.files("safelight.classification") / "data/labels.txt").read_text()
     return [line.split(",")[0].upper() for line in text.splitlines()]
 
@@ -75,20 +77,20 @@ def _labels() -> list[str]:
 # One row per entry, from which every other is made. `dice` are numbers that look drawn.
 _MANY = """
 CREATE TEMP TABLE many (n integer, organization text, name text, at bigint, marker text, image text,
-                        sha256 text, status text, label text, search tsvector)
+                        sha256 text, status text, came text, label text, search tsvector)
 """
 _ENTRIES = f"""
 INSERT INTO many
 SELECT n, $1::text AS organization, made.name, {BEGUN} + n * {EVERY_MS}::bigint AS at,
        gen_random_uuid()::text AS marker, 'img_' || md5('image' || $1::text || n) AS image,
-       encode(sha256(('bytes' || $1::text || n)::bytea), 'hex') AS sha256, made.status,
+       encode(sha256(('bytes' || $1::text || n)::bytea), 'hex') AS sha256, made.status, made.came,
        CASE made.status WHEN 'done' THEN made.label END AS label,
        array_to_tsvector(ARRAY(
            SELECT DISTINCT word FROM regexp_split_to_table(lower(
                CASE made.status WHEN 'done' THEN concat(made.name, ' ', made.label)
                                 ELSE made.name END), '[^a-z0-9]+') AS word
            WHERE word <> '')) AS search
-FROM generate_series($2::integer, $2::integer + $3::integer - 1) AS n
+FROM generate_series(1, $3::integer) AS n
 CROSS JOIN LATERAL (SELECT abs(hashint4(n)::bigint) AS one, abs(hashint4(n + 77777777)::bigint) AS two) AS dice
 CROSS JOIN LATERAL (SELECT
     CASE WHEN one % 100 < 60 THEN
@@ -97,15 +99,14 @@ CROSS JOIN LATERAL (SELECT
          WHEN one % 100 < 85 THEN 'DSC' || lpad(n::text, 8, '0') || '.JPG'
          ELSE ($5::text[])[1 + (power(two % 1000 / 1000.0, 2) * 18)::integer % 18]
               || ' ' || n || '.png' END AS name,
-    CASE WHEN n % 1000 = 500 THEN 'pending' WHEN n % 1000 = 501 THEN 'failed' ELSE 'done' END AS status,
+    CASE n % $2::integer WHEN 5 THEN 'pending' WHEN 6 THEN 'failed' ELSE 'done' END AS status,
+    CASE n % $2 WHEN 7 THEN 'FAILED' WHEN 8 THEN 'INGESTED' ELSE 'STORED' END AS came,
     ($4::text[])[1 + (power(two % 100003 / 100003.0, 3) * 1000)::integer % 1000] AS label) AS made
 """
 _IMAGES = """
 INSERT INTO images (id, organization, name, idempotency_key, status, temp_path, checksum, mime_type,
                     width, height, size_bytes, created_at, updated_at, ordinal)
-SELECT image, organization, name, marker::uuid,
-       CASE n % 1000 WHEN 502 THEN 'FAILED' WHEN 503 THEN 'INGESTED' ELSE 'STORED' END,
-       'uploads/' || image, sha256, 'image/jpeg', 1600, 1200, 100000 + n % 900000, at, at + 50, n
+SELECT image, organization, name, marker::uuid, came, 'uploads/' || image, sha256, 'image/jpeg', 1600, 1200, 100000 + n % 900000, at, at + 50, n
 FROM many
 """
 _BLOBS = """
@@ -139,6 +140,10 @@ SELECT organization, name, at, lpad(to_hex(n), 16, '0'), 'safelight', sha256, ma
        CASE WHEN label IS NOT NULL THEN at + 60 END, search
 FROM many
 """
+_WORDS = """
+INSERT INTO upload_words (organization, word, event_time, name)
+SELECT organization, word, at, name FROM many, unnest(tsvector_to_array(search)) AS word
+"""
 _RUNS = """
 INSERT INTO classification_runs (organization, name, idempotency_key, run, status, labels, started_at,
                                  finished_at)
@@ -147,20 +152,21 @@ SELECT organization, name, marker, 1, status,
        at, CASE WHEN status <> 'pending' THEN at + 60 END
 FROM many
 """
-# Seven lines for each; of a thousand images one failed, which is told as well.
+# Seven lines for each.
 _ACTIVITY = """
 INSERT INTO activity (seq, organization, subject, also, type, at, data)
 SELECT nextval('activity_seq'), organization,
        CASE WHEN step <= 3 THEN 'image:' || image ELSE 'upload:' || name END,
        CASE WHEN step <= 3 THEN 'upload:' || name END,
        CASE step WHEN 1 THEN 'image_uploaded' WHEN 2 THEN 'upload_ingested'
-                 WHEN 3 THEN CASE WHEN n % 1000 = 502 THEN 'upload_failed' ELSE 'upload_stored' END
+                 WHEN 3 THEN CASE WHEN came = 'FAILED' THEN 'upload_failed' ELSE 'upload_stored' END
                  WHEN 4 THEN 'event_received' WHEN 5 THEN 'classification_workflow_started'
                  WHEN 6 THEN 'run_attempt' ELSE 'classification_updated' END,
        at + step, jsonb_build_object('name', name, 'idempotencyKey', marker, 'step', step)
 FROM many CROSS JOIN generate_series(1, 7) AS step ORDER BY n, step
 """
-_STATEMENTS = (_IMAGES, _BLOBS, _OBJECTS, _EVENTS, _UPLOADS, _RUNS, _ACTIVITY)
+_STATEMENTS = (_IMAGES, _BLOBS, _OBJECTS, _EVENTS, _UPLOADS, _WORDS, _RUNS, _ACTIVITY)
 _TABLES = (
-    "images", "blobs", "objects", "object_events", "uploads", "classification_runs", "activity", "jobs",
+    "images", "blobs", "objects", "object_events", "uploads", "upload_words",
+    "classification_runs", "activity", "jobs",
 )  # fmt: skip

@@ -77,6 +77,8 @@ def _literal(value: Any) -> str:
             return "NULL"
         case bool() | int() | float():
             return repr(value).lower()
+        case list() if value and isinstance(value[0], dict):
+            return _literal(json.dumps(value))
         case list() | tuple():
             return f"ARRAY[{', '.join(map(_literal, value))}]::{_array(value)}[]"
         case dict():

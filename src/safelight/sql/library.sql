@@ -299,7 +299,7 @@ BEGIN
         WHERE organization = p_organization AND (event_time, name) < (p_time, p_name)
         ORDER BY event_time DESC, name DESC LIMIT p_most
     ) AS near WHERE library_meets(near.search, near.classification_label, near.classification_status,
-                                  near.name, near.idempotency_key, 
+                                  near.name, near.idempotency_key,
                                   p_query, p_label, p_statuses, p_busy) LIMIT p_limit;
 END
 $$;
@@ -367,7 +367,7 @@ BEGIN
         SELECT * FROM uploads WHERE organization = p_organization AND name = worded.name OFFSET 0
     ) AS entry
     WHERE library_meets(entry.search, entry.classification_label, entry.classification_status,
-                        entry.name, entry.idempotency_key, 
+                        entry.name, entry.idempotency_key,
                         p_query, p_label, p_statuses, p_busy) LIMIT p_limit;
 END
 $$;
@@ -413,7 +413,7 @@ BEGIN
             SELECT * FROM uploads WHERE organization = p_organization AND name = worded OFFSET 0
         ) AS entry
         WHERE library_meets(entry.search, entry.classification_label, entry.classification_status,
-                            entry.name, entry.idempotency_key, 
+                            entry.name, entry.idempotency_key,
                             p_query, p_label, p_statuses, p_busy) LIMIT missing;
         GET DIAGNOSTICS taken = ROW_COUNT;
         missing := missing - taken;
