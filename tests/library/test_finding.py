@@ -37,7 +37,7 @@ FROM (
 QUERIES = (
     None, "jpg", "alpha", "beta", "zeta", "delta", "n12", "n1", "n", "n77", "n4001", "nothing", "hen",
     "harrier", "alpha beta", "beta gamma", "gamma hen", "delta jpg zeta", "zeta alpha", "cock delta",
-    "beta n12", "alpha jpg n1", "al be he jp",
+    "beta n12", "alpha jpg n1", "al be he jp", "hen cock",
 )  # fmt: skip
 STATUSES: tuple[EntryStatus | None, ...] = (
     None, RunStatus.DONE, RunStatus.FAILED, RunStatus.PENDING, RunStatus.RUNNING,

@@ -247,34 +247,51 @@ async def feed(
     db: Database, organization: str, *, after: int, limit: int, types: list[str] | None
 ) -> list[Activity]:
     """The organization's messages after a seq, oldest first. `types` None: inner ones as well."""
-    values = (organization, after, limit)
-    rows = await (db.fetch(_FEED, *values) if types is None else db.fetch(_OF_TYPES, *values, types))
+    if types is None:
+        rows = await db.fetch(_FEED, organization, after, limit)
+    else:
+        usual = [each for each in types if each in _OF_EVERY_IMAGE]
+        rare = [each for each in types if each not in _OF_EVERY_IMAGE]
+        rows = await db.fetch(_OF_TYPES, organization, after, limit, types, usual, rare)
     return [Activity(*row) for row in rows]
 
 
+# As the index activity_rare leaves them out.
+_OF_EVERY_IMAGE = (
+    "image_uploaded", "upload_ingested", "upload_stored", "event_received",
+    "classification_workflow_started", "run_attempt", "classification_updated",
+)  # fmt: skip
 _FEED = """
 SELECT seq, type, at, data, subject FROM activity
 WHERE organization = $1 AND seq > $2 ORDER BY seq LIMIT $3
 """
-# What is near has most of what is asked for, or is all there is. Types that are rare among what is
-# far are looked up one by one, instead of walking everything in between.
-_OF_TYPES = """
+# What is near has most of what is asked for, or is all there is. Of what is far, rare types are looked
+# up one by one, instead of walking everything in between; the usual ones ($5) come soon.
+_OF_TYPES = f"""
 WITH near AS MATERIALIZED (
     SELECT seq, type, at, data, subject FROM activity
     WHERE organization = $1 AND seq > $2 ORDER BY seq LIMIT 4 * $3
 ), found AS MATERIALIZED (
     SELECT * FROM near WHERE type = ANY($4::text[]) LIMIT $3
-), far AS (
-    SELECT each.* FROM (
-        SELECT max(seq) AS seq, count(*) AS seen FROM near
-    ) AS place CROSS JOIN unnest($4::text[]) AS wanted CROSS JOIN LATERAL (
-        SELECT seq, type, at, data, subject FROM activity
-        WHERE organization = $1 AND type = wanted AND seq > place.seq
-          AND place.seen = 4 * $3 AND (SELECT count(*) FROM found) < $3
-        ORDER BY organization, type, seq LIMIT $3
-    ) AS each
+), place AS MATERIALIZED (
+    SELECT max(seq) AS seq FROM near
+    HAVING count(*) = 4 * $3 AND (SELECT count(*) FROM found) < $3
 )
-SELECT * FROM found UNION ALL SELECT * FROM far ORDER BY seq LIMIT $3
+SELECT * FROM found
+UNION ALL
+SELECT far.* FROM place CROSS JOIN LATERAL (
+    SELECT seq, type, at, data, subject FROM activity
+    WHERE organization = $1 AND seq > place.seq AND type = ANY($5::text[])
+      AND cardinality($5::text[]) > 0
+    ORDER BY seq LIMIT $3
+) AS far
+UNION ALL
+SELECT far.* FROM place CROSS JOIN unnest($6::text[]) AS wanted CROSS JOIN LATERAL (
+    SELECT seq, type, at, data, subject FROM activity
+    WHERE organization = $1 AND type = wanted AND seq > place.seq AND type NOT IN {_OF_EVERY_IMAGE}
+    ORDER BY seq LIMIT $3
+) AS far
+ORDER BY seq LIMIT $3
 """
 
 
