@@ -1,6 +1,7 @@
 """The feed and its floor. How history is written is in test_units.py."""
 
 import itertools
+
 import pytest
 
 from infra.queue.crew import a_queue

@@ -24,16 +24,16 @@ class Touched:
     def db(self) -> Database:
         return cast("Database", self)
 
-    async def fetch(self, sql: str, *values: Any, timeout: float | None = None) -> Any:
+    async def fetch(self, sql: str, *values: Any) -> Any:
         return await self._run("fetch", sql, values)
 
     async def fetchrow(self, sql: str, *values: Any) -> Any:
         return await self._run("fetchrow", sql, values)
 
-    async def fetchval(self, sql: str, *values: Any, timeout: float | None = None) -> Any:
+    async def fetchval(self, sql: str, *values: Any) -> Any:
         return await self._run("fetchval", sql, values)
 
-    async def execute(self, sql: str, *values: Any, timeout: float | None = None) -> Any:
+    async def execute(self, sql: str, *values: Any) -> Any:
         return await self._run("execute", sql, values)
 
     async def _run(self, how: str, sql: str, values: tuple[Any, ...]) -> Any:

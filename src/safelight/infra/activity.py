@@ -265,8 +265,8 @@ _FEED = """
 SELECT seq, type, at, data, subject FROM activity
 WHERE organization = $1 AND seq > $2 ORDER BY seq LIMIT $3
 """
-# What is near has most of what is asked for, or is all there is. Of what is far, rare types are looked
-# up one by one, instead of walking everything in between; the usual ones ($5) come soon.
+# What is near has most of what is asked for, or is all there is. Of what is far, rare types are
+# looked up one by one, instead of walking everything in between; the usual ones ($5) come soon.
 _OF_TYPES = f"""
 WITH near AS MATERIALIZED (
     SELECT seq, type, at, data, subject FROM activity

@@ -169,7 +169,7 @@ async def page(
     limit: int,
 ) -> list[Entry]:
     """Newest first; one row more than asked tells that there is more."""
-    values = [organization, *(before or _NEWEST), limit + 1, wanted.label]
+    values: list[Any] = [organization, *(before or _NEWEST), limit + 1, wanted.label]
     if wanted.query is None and wanted.status in {None, RunStatus.DONE}:
         rows = await db.fetch(_LISTED[wanted.label is not None, wanted.status], *values)
     elif wanted.status is RunStatus.RUNNING:
@@ -244,14 +244,15 @@ def _entries(rows: str, more: str = "NULL AS labels") -> str:
     )
 
 
-_ASKED_FOR, _KEPT_OF_WORD = 4, 100  # words of a query that are looked up; characters of upload_words
+_MOST_PREFIXES = 4
+_KEPT_OF_WORD = 100  # characters, in upload_words
 
 
 def _prefixes(query: str | None) -> list[str]:
     """The words of a query in PostgreSQL's notation that are worth a look: the longest are the
     rarest. Of what these find, all are asked."""
     found = {part[1:-3][:_KEPT_OF_WORD] for part in query.split(" & ")} if query else set()
-    return sorted(found, key=lambda word: (-len(word), word))[:_ASKED_FOR]
+    return sorted(found, key=lambda word: (-len(word), word))[:_MOST_PREFIXES]
 
 
 # How a page is asked for: $1 organization, ($2, $3) the place before which, $4 how many, $5 label.
@@ -286,11 +287,11 @@ _RUNNING = _entries(
         SELECT * FROM uploads WHERE organization = $1 AND name = at_work.name
           AND idempotency_key = at_work.marker OFFSET 0
     ) AS entry
-    WHERE {_BEFORE.replace("organization", "entry.organization").replace("name)", "entry.name)")}
+    WHERE (entry.event_time, entry.name) < ($2::bigint, $3::text)
       AND classification_status IN {_UNDER_WAY}
       AND ($5::text IS NULL OR classification_label = $5)
       AND ($6::text IS NULL OR search @@ $6::tsquery)
-    {_ORDER.replace("name", "entry.name")}
+    ORDER BY entry.event_time DESC, entry.name DESC LIMIT $4
     """
 )
 _AT_WORK = "ARRAY(SELECT name || '/' || marker FROM classification_at_work($1))"

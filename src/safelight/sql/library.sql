@@ -150,24 +150,20 @@ $$;
 CREATE OR REPLACE FUNCTION upload_words_follow() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE
-    gone text[];
-    come text[];
+    known text[] := '{}';
 BEGIN
     IF TG_OP <> 'INSERT' THEN
-        gone := tsvector_to_array(OLD.search);
+        known := tsvector_to_array(OLD.search);
+        IF TG_OP = 'DELETE' OR OLD.event_time <> NEW.event_time
+           OR NOT known <@ tsvector_to_array(NEW.search) THEN
+            PERFORM upload_words_forget(OLD.organization, known, OLD.event_time, OLD.name);
+            known := '{}';
+        END IF;
     END IF;
     IF TG_OP <> 'DELETE' THEN
-        come := tsvector_to_array(NEW.search);
-    END IF;
-    IF TG_OP = 'UPDATE' AND OLD.event_time = NEW.event_time AND gone <@ come THEN
-        come := ARRAY(SELECT word FROM unnest(come) AS word WHERE word <> ALL (gone));  -- a label came
-    ELSIF cardinality(gone) > 0 THEN
-        PERFORM upload_words_forget(OLD.organization, gone, OLD.event_time, OLD.name);
-    END IF;
-    IF cardinality(come) > 0 THEN
         INSERT INTO upload_words (organization, word, event_time, name)
         SELECT NEW.organization, left(word, 100), NEW.event_time, NEW.name
-        FROM unnest(come) AS word;
+        FROM unnest(tsvector_to_array(NEW.search)) AS word WHERE word <> ALL (known);
     END IF;
     RETURN NULL;
 END

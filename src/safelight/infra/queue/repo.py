@@ -28,18 +28,12 @@ id, kind, organization, payload, error, attempts,
 """
 _DIED = "coalesce(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', 'infinity')"
 # A place in the list is compared as a whole, in the order that one index alone has.
-_LETTERS = f"""
-SELECT {_LETTER} FROM jobs
-WHERE status = 'dead' AND $1::text IS NULL AND ($2::text IS NULL OR kind = $2)
-  AND (died_at, id) < ({_DIED}, $4::bigint)
-ORDER BY jobs.died_at DESC, id DESC LIMIT $5
-"""
-_LETTERS_OF = f"""
-SELECT {_LETTER} FROM jobs
-WHERE status = 'dead' AND organization >= $1 AND ($2::text IS NULL OR kind = $2)
-  AND (organization, died_at, id) < ($1, {_DIED}, $4::bigint)
-ORDER BY organization DESC, jobs.died_at DESC, id DESC LIMIT $5
-"""
+_DEAD = f"SELECT {_LETTER} FROM jobs WHERE status = 'dead' AND ($2::text IS NULL OR kind = $2) AND "
+_LETTERS = f"""{_DEAD} $1::text IS NULL AND (died_at, id) < ({_DIED}, $4::bigint)
+ORDER BY jobs.died_at DESC, id DESC LIMIT $5"""
+_LETTERS_OF = f"""{_DEAD} organization >= $1
+AND (organization, died_at, id) < ($1, {_DIED}, $4::bigint)
+ORDER BY organization DESC, jobs.died_at DESC, id DESC LIMIT $5"""
 _THAT = "id = $1 AND ($2::text IS NULL OR organization = $2)"
 _ENROL_SECONDS = 15.0  # an earlier session of the same worker may not be known to be dead yet
 
