@@ -491,10 +491,10 @@ BEGIN
             missing);
     ELSIF worded > 1 AND (
         -- Words that many entries have, and few both: walking all of them is what it takes.
-        SELECT bool_and(10 * (
+        SELECT bool_and((
             SELECT count(*) FROM library_near(
                 p_organization, format('%L:*', prefix)::tsquery, NULL, NULL, NULL, p_time, p_name,
-                few, few)) > few)
+                200, 20)) = 20)
         FROM unnest(p_prefixes[:2]) AS prefix
     ) THEN
         RETURN QUERY SELECT * FROM library_near(p_organization, p_query, p_label, p_statuses, p_busy,
