@@ -1093,6 +1093,89 @@ CREATE FUNCTION public.kv_get(p_key text, p_now bigint) RETURNS jsonb
     SELECT value FROM kv WHERE key = p_key AND (expires_at IS NULL OR expires_at > p_now)
 $$;
 
+CREATE TABLE public.uploads (
+    organization text NOT NULL,
+    name text NOT NULL,
+    event_time bigint NOT NULL,
+    sequencer text,
+    source text NOT NULL,
+    e_tag text,
+    idempotency_key text NOT NULL,
+    image_id text,
+    mime_type text,
+    width integer,
+    height integer,
+    size_bytes bigint,
+    run integer DEFAULT 0 NOT NULL,
+    classification_status text DEFAULT 'pending'::text NOT NULL,
+    classification_label text,
+    classification_score double precision,
+    classification_model text,
+    classified_at bigint,
+    search tsvector DEFAULT ''::tsvector NOT NULL,
+    checksum text,
+    dominant_color text,
+    drawn smallint DEFAULT 0 NOT NULL,
+    CONSTRAINT uploads_classification_status_check CHECK ((classification_status = ANY (ARRAY['pending'::text, 'running'::text, 'done'::text, 'failed'::text])))
+);
+
+CREATE FUNCTION public.library_along(p_by_label boolean, p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[], p_time bigint, p_name text, p_limit integer) RETURNS SETOF public.uploads
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+    IF p_by_label THEN
+        RETURN QUERY SELECT * FROM uploads AS entry
+        WHERE organization = p_organization AND classification_label = p_label
+          AND (event_time, name) < (p_time, p_name)
+          AND library_meets(entry.search, entry.classification_label, entry.classification_status,
+                            entry.name, entry.idempotency_key, p_query, NULL, p_statuses, p_busy)
+        ORDER BY classification_label, event_time DESC, name DESC LIMIT p_limit;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT each.* FROM unnest(p_statuses) AS status CROSS JOIN LATERAL (
+        SELECT * FROM uploads AS entry
+        WHERE organization = p_organization AND classification_status = status
+          AND classification_status <> 'done' AND (event_time, name) < (p_time, p_name)
+          AND library_meets(entry.search, entry.classification_label, entry.classification_status,
+                            entry.name, entry.idempotency_key, p_query, p_label, NULL, p_busy)
+        ORDER BY event_time DESC, name DESC LIMIT p_limit
+    ) AS each ORDER BY event_time DESC, name DESC LIMIT p_limit;
+END
+$$;
+
+CREATE FUNCTION public.library_count(p_organization text, p_label text, p_statuses text[], p_prefix text, p_most integer) RETURNS integer
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+    IF p_label IS NOT NULL THEN
+        RETURN (SELECT count(*) FROM (
+            SELECT FROM uploads
+            WHERE organization = p_organization AND classification_label = p_label
+            ORDER BY organization, classification_label, event_time DESC LIMIT p_most) AS counted);
+    ELSIF p_statuses IS NOT NULL THEN
+        RETURN (SELECT count(*) FROM (
+            SELECT FROM unnest(p_statuses) AS status CROSS JOIN LATERAL (
+                SELECT FROM uploads
+                WHERE organization = p_organization AND classification_status = status
+                  AND classification_status <> 'done'
+                ORDER BY event_time DESC, name DESC LIMIT p_most) AS each
+            LIMIT p_most) AS counted);
+    END IF;
+    RETURN (SELECT count(*) FROM (
+        SELECT FROM upload_words
+        WHERE organization = p_organization
+          AND word >= p_prefix AND word < p_prefix || U&'\+10FFFF'
+        ORDER BY word LIMIT p_most) AS counted);
+END
+$$;
+
 CREATE FUNCTION public.library_differs(p_organization text, p_name text, p_marker text, p_digest text) RETURNS boolean
     LANGUAGE plpgsql STABLE
     AS $$
@@ -1133,6 +1216,89 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.library_found(p_organization text, p_prefixes text[], p_query tsquery, p_label text, p_statuses text[], p_busy text[], p_time bigint, p_name text, p_limit integer) RETURNS SETOF public.uploads
+    LANGUAGE plpgsql STABLE
+    AS $$
+DECLARE
+    of_state constant boolean := coalesce(p_statuses <> '{done}', false);
+    worded   constant integer := cardinality(p_prefixes);
+    alone    constant boolean := worded + of_state::integer + (p_label IS NOT NULL)::integer = 1;
+    few      integer;
+    counts   integer[];  -- of each prefix, of the label, of the states
+    fewest   integer;
+    missing  integer := p_limit;
+    taken    integer;
+    words    text[];
+    others   text[];
+BEGIN
+    FOREACH few IN ARRAY CASE WHEN alone THEN '{200}' ELSE '{200,2000}'::integer[] END LOOP
+        counts := ARRAY(SELECT library_count(p_organization, NULL, NULL, prefix, few)
+                        FROM unnest(p_prefixes) AS prefix)
+            || CASE WHEN p_label IS NULL THEN few
+                    ELSE library_count(p_organization, p_label, NULL, NULL, few) END
+            || CASE WHEN of_state THEN library_count(p_organization, NULL, p_statuses, NULL, few)
+                    ELSE few END;
+        fewest := (SELECT min(one) FROM unnest(counts) AS one);
+        EXIT WHEN fewest < few;
+    END LOOP;
+
+    -- Few entries meet one of the conditions: those are looked at.
+    IF fewest < few AND fewest = ANY (counts[:worded]) THEN
+        RETURN QUERY SELECT * FROM library_prefixed(
+            p_prefixes[array_position(counts, fewest)], p_organization, p_query, p_label, p_statuses,
+            p_busy, p_time, p_name, p_limit);
+        RETURN;
+    ELSIF fewest < few OR worded = 0 THEN
+        RETURN QUERY SELECT * FROM library_along(
+            NOT of_state OR counts[worded + 2] > fewest,
+            p_organization, p_query, p_label, p_statuses, p_busy, p_time, p_name, p_limit);
+        RETURN;
+    END IF;
+
+    -- All of them are frequent. Then a page may well be among the newest.
+    words := library_words(p_organization, p_prefixes[1], 257);
+    IF cardinality(words) = 257 THEN
+        few := 2000;
+    END IF;
+    RETURN QUERY SELECT * FROM library_near(p_organization, p_query, p_label, p_statuses, p_busy,
+                                            p_time, p_name, few, p_limit);
+    GET DIAGNOSTICS taken = ROW_COUNT;
+    missing := missing - taken;
+    IF missing > 0 THEN
+        SELECT * INTO p_time, p_name FROM library_place(p_organization, few, p_time, p_name);
+    END IF;
+    IF missing = 0 OR p_time IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- It is not: one of them is followed further back.
+    IF of_state OR p_label IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM library_along(
+            p_label IS NOT NULL, p_organization, p_query, p_label, p_statuses, p_busy, p_time, p_name,
+            missing);
+    ELSIF cardinality(words) = 257 THEN
+        RETURN QUERY SELECT * FROM library_prefixed(
+            p_prefixes[1], p_organization, p_query, p_label, p_statuses, p_busy, p_time, p_name,
+            missing);
+    ELSIF worded > 1 AND (
+        -- Words that many entries have, and few both: walking all of them is what it takes.
+        SELECT bool_and((
+            SELECT count(*) FROM library_near(
+                p_organization, format('%L:*', prefix)::tsquery, NULL, NULL, NULL, p_time, p_name,
+                200, 20)) = 20)
+        FROM unnest(p_prefixes[:2]) AS prefix
+    ) THEN
+        RETURN QUERY SELECT * FROM library_near(p_organization, p_query, p_label, p_statuses, p_busy,
+                                                p_time, p_name, 2147483647, missing);
+    ELSE
+        others := CASE WHEN worded > 1 THEN library_words(p_organization, p_prefixes[2], 65) END;
+        RETURN QUERY SELECT * FROM library_worded(
+            words, CASE WHEN cardinality(others) < 65 THEN others END,
+            p_organization, p_query, p_label, p_statuses, p_busy, p_time, p_name, missing);
+    END IF;
+END
+$$;
+
 CREATE FUNCTION public.library_label(p_organization text, p_name text, p_marker text, p_run integer, p_label text, p_score double precision, p_model text, p_words text[], p_now bigint) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -1167,32 +1333,6 @@ CREATE TABLE public.tombstones (
     sequencer text,
     source text NOT NULL,
     buried_at bigint NOT NULL
-);
-
-CREATE TABLE public.uploads (
-    organization text NOT NULL,
-    name text NOT NULL,
-    event_time bigint NOT NULL,
-    sequencer text,
-    source text NOT NULL,
-    e_tag text,
-    idempotency_key text NOT NULL,
-    image_id text,
-    mime_type text,
-    width integer,
-    height integer,
-    size_bytes bigint,
-    run integer DEFAULT 0 NOT NULL,
-    classification_status text DEFAULT 'pending'::text NOT NULL,
-    classification_label text,
-    classification_score double precision,
-    classification_model text,
-    classified_at bigint,
-    search tsvector DEFAULT ''::tsvector NOT NULL,
-    checksum text,
-    dominant_color text,
-    drawn smallint DEFAULT 0 NOT NULL,
-    CONSTRAINT uploads_classification_status_check CHECK ((classification_status = ANY (ARRAY['pending'::text, 'running'::text, 'done'::text, 'failed'::text])))
 );
 
 CREATE FUNCTION public.library_look(p_organization text, p_name text, OUT upload public.uploads, OUT tombstone public.tombstones, OUT object public.objects, OUT run_status text) RETURNS record
@@ -1234,6 +1374,62 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.library_meets(p_words tsvector, p_has text, p_is text, p_name text, p_marker text, p_query tsquery, p_label text, p_statuses text[], p_busy text[]) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT (p_query IS NULL OR p_words @@ p_query)
+       AND (p_label IS NULL OR p_has = p_label)
+       AND (p_statuses IS NULL OR p_is = ANY (p_statuses))
+       AND (p_busy IS NULL OR p_name || '/' || p_marker <> ALL (p_busy))
+$$;
+
+CREATE FUNCTION public.library_near(p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[], p_time bigint, p_name text, p_most integer, p_limit integer) RETURNS SETOF public.uploads
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM (
+        SELECT * FROM uploads
+        WHERE organization = p_organization AND (event_time, name) < (p_time, p_name)
+        ORDER BY event_time DESC, name DESC LIMIT p_most
+    ) AS near WHERE library_meets(near.search, near.classification_label, near.classification_status,
+                                  near.name, near.idempotency_key,
+                                  p_query, p_label, p_statuses, p_busy) LIMIT p_limit;
+END
+$$;
+
+CREATE FUNCTION public.library_newest_of(p_organization text, p_words text[], p_time bigint, p_name text, p_limit integer, OUT event_time bigint, OUT name text) RETURNS SETOF record
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+#variable_conflict use_column
+DECLARE
+    heads text[] := p_words;
+BEGIN
+    IF cardinality(p_words) > 1 THEN
+        heads := ARRAY(
+            SELECT one FROM unnest(p_words) AS one CROSS JOIN LATERAL (
+                SELECT w.event_time, w.name FROM upload_words AS w
+                WHERE w.organization = p_organization AND w.word = one
+                  AND (w.event_time, w.name) < (p_time, p_name)
+                ORDER BY w.event_time DESC, w.name DESC LIMIT 1) AS head
+            ORDER BY head.event_time DESC, head.name DESC LIMIT p_limit);
+    END IF;
+    RETURN QUERY
+    SELECT DISTINCT each.event_time, each.name FROM unnest(heads) AS one CROSS JOIN LATERAL (
+        SELECT w.event_time, w.name FROM upload_words AS w
+        WHERE w.organization = p_organization AND w.word = one
+          AND (w.event_time, w.name) < (p_time, p_name)
+        ORDER BY w.event_time DESC, w.name DESC LIMIT p_limit) AS each
+    ORDER BY each.event_time DESC, each.name DESC LIMIT p_limit;
+END
+$$;
+
 CREATE FUNCTION public.library_note(p_organization text, p_name text, p_marker text, p_run integer, p_status text) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -1242,6 +1438,42 @@ BEGIN
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run;
     RETURN FOUND;
+END
+$$;
+
+CREATE FUNCTION public.library_place(p_organization text, p_most integer, INOUT p_time bigint, INOUT p_name text) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+    SELECT event_time, name INTO p_time, p_name FROM uploads
+    WHERE organization = p_organization AND (event_time, name) < (p_time, p_name)
+    ORDER BY event_time DESC, name DESC OFFSET p_most - 1 LIMIT 1;
+END
+$$;
+
+CREATE FUNCTION public.library_prefixed(p_prefix text, p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[], p_time bigint, p_name text, p_limit integer) RETURNS SETOF public.uploads
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+    RETURN QUERY SELECT entry.* FROM (
+        SELECT DISTINCT event_time, name FROM upload_words
+        WHERE organization = p_organization
+          AND word >= p_prefix AND word < p_prefix || U&'\+10FFFF'
+          AND (event_time, name) < (p_time, p_name)
+        ORDER BY event_time DESC, name DESC
+    ) AS worded CROSS JOIN LATERAL (
+        SELECT * FROM uploads WHERE organization = p_organization AND name = worded.name OFFSET 0
+    ) AS entry
+    WHERE library_meets(entry.search, entry.classification_label, entry.classification_status,
+                        entry.name, entry.idempotency_key,
+                        p_query, p_label, p_statuses, p_busy) LIMIT p_limit;
 END
 $$;
 
@@ -1347,6 +1579,80 @@ BEGIN
         WHERE classification_status = 'done' AND drawn < 7 AND drawn = lacking
         ORDER BY organization, name LIMIT p_limit
     ) AS entry LIMIT p_limit;
+END
+$$;
+
+CREATE FUNCTION public.library_worded(p_words text[], p_others text[], p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[], p_time bigint, p_name text, p_limit integer) RETURNS SETOF public.uploads
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    batch   integer := p_limit;
+    missing integer := p_limit;
+    taken   integer;
+    names   text[];
+    others  text[];
+    oldest  bigint;  -- of the batch
+    last    text;
+BEGIN
+    LOOP
+        SELECT array_agg(name), (array_agg(event_time))[batch], (array_agg(name))[batch]
+        INTO names, oldest, last
+        FROM library_newest_of(p_organization, p_words, p_time, p_name, batch);
+        IF p_others IS NOT NULL THEN
+            others := ARRAY(
+                SELECT each.name FROM unnest(p_others) AS other CROSS JOIN LATERAL (
+                    SELECT name FROM upload_words
+                    WHERE organization = p_organization AND word = other
+                      AND (event_time, name) < (p_time, p_name)
+                      AND event_time >= coalesce(oldest, 0)
+                    ORDER BY event_time DESC, name DESC LIMIT 8 * batch
+                ) AS each LIMIT 8 * batch);
+            IF cardinality(others) < 8 * batch THEN
+                names := ARRAY(SELECT name FROM unnest(names) WITH ORDINALITY AS each (name, place)
+                               WHERE name IN (SELECT unnest(others)) ORDER BY place);
+            END IF;
+        END IF;
+        RETURN QUERY SELECT entry.* FROM unnest(names) AS worded CROSS JOIN LATERAL (
+            SELECT * FROM uploads WHERE organization = p_organization AND name = worded OFFSET 0
+        ) AS entry
+        WHERE library_meets(entry.search, entry.classification_label, entry.classification_status,
+                            entry.name, entry.idempotency_key,
+                            p_query, p_label, p_statuses, p_busy) LIMIT missing;
+        GET DIAGNOSTICS taken = ROW_COUNT;
+        missing := missing - taken;
+        EXIT WHEN missing = 0 OR oldest IS NULL;
+        p_time := oldest;
+        p_name := last;
+        batch := least(2 * batch, 4000);
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.library_words(p_organization text, p_prefix text, p_most integer) RETURNS text[]
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    beyond constant text := p_prefix || U&'\+10FFFF';
+    known  text[] := '{}';
+    step   text;
+BEGIN
+    SELECT word INTO step FROM upload_words
+    WHERE organization = p_organization AND word >= p_prefix AND word < beyond
+    ORDER BY word LIMIT 1;
+    WHILE step IS NOT NULL AND cardinality(known) < p_most LOOP
+        known := known || step;
+        SELECT word INTO step FROM upload_words
+        WHERE organization = p_organization AND word > step AND word < beyond
+        ORDER BY word LIMIT 1;
+    END LOOP;
+    RETURN known;
 END
 $$;
 
@@ -1967,6 +2273,40 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.upload_words_follow() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    known text[] := '{}';
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        known := tsvector_to_array(OLD.search);
+        IF TG_OP = 'DELETE' OR OLD.event_time <> NEW.event_time
+           OR NOT known <@ tsvector_to_array(NEW.search) THEN
+            PERFORM upload_words_forget(OLD.organization, known, OLD.event_time, OLD.name);
+            known := '{}';
+        END IF;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        INSERT INTO upload_words (organization, word, event_time, name)
+        SELECT NEW.organization, left(word, 100), NEW.event_time, NEW.name
+        FROM unnest(tsvector_to_array(NEW.search)) AS word WHERE word <> ALL (known);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE FUNCTION public.upload_words_forget(p_organization text, p_words text[], p_event_time bigint, p_name text) RETURNS void
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    DELETE FROM upload_words
+    WHERE organization = p_organization AND event_time = p_event_time AND name = p_name
+      AND word = ANY (ARRAY(SELECT left(word, 100) FROM unnest(p_words) AS word));
+END
+$$;
+
 CREATE FUNCTION public.uploads_arrived(p_organization text, p_items jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval) RETURNS TABLE(outcome text, job_id bigint)
     LANGUAGE plpgsql
     AS $$
@@ -2514,6 +2854,13 @@ CREATE TABLE public.tokens (
     CONSTRAINT tokens_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'member'::text, 'approver'::text, 'admin'::text])))
 );
 
+CREATE TABLE public.upload_words (
+    organization text NOT NULL,
+    word text NOT NULL COLLATE pg_catalog."C",
+    event_time bigint NOT NULL,
+    name text NOT NULL
+);
+
 CREATE TABLE public.users (
     id text NOT NULL,
     username text NOT NULL,
@@ -2529,7 +2876,7 @@ ALTER TABLE ONLY public.activity_floor
     ADD CONSTRAINT activity_floor_pkey PRIMARY KEY (organization);
 
 ALTER TABLE ONLY public.activity
-    ADD CONSTRAINT activity_pkey PRIMARY KEY (seq);
+    ADD CONSTRAINT activity_pkey PRIMARY KEY (organization, seq);
 
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_pkey PRIMARY KEY (id);
@@ -2683,7 +3030,7 @@ ALTER TABLE ONLY public.users
 
 CREATE INDEX activity_also ON public.activity USING btree (organization, also, seq) WHERE (also IS NOT NULL);
 
-CREATE INDEX activity_feed ON public.activity USING btree (organization, seq);
+CREATE INDEX activity_rare ON public.activity USING btree (organization, type, seq) WHERE (type <> ALL (ARRAY['image_uploaded'::text, 'upload_ingested'::text, 'upload_stored'::text, 'event_received'::text, 'classification_workflow_started'::text, 'run_attempt'::text, 'classification_updated'::text]));
 
 CREATE INDEX activity_subject ON public.activity USING btree (organization, subject, seq);
 
@@ -2791,11 +3138,11 @@ CREATE INDEX tokens_organization ON public.tokens USING btree (organization, cre
 
 CREATE INDEX tombstones_age ON public.tombstones USING btree (buried_at);
 
+CREATE INDEX upload_words_newest ON public.upload_words USING btree (organization, word, event_time, name);
+
 CREATE INDEX uploads_label ON public.uploads USING btree (organization, classification_label, event_time DESC, name DESC) WHERE (classification_label IS NOT NULL);
 
 CREATE INDEX uploads_newest ON public.uploads USING btree (organization, event_time DESC, name DESC);
-
-CREATE INDEX uploads_search ON public.uploads USING gin (search) WITH (fastupdate='on');
 
 CREATE INDEX uploads_undrawn ON public.uploads USING btree (drawn, organization, name) WHERE ((classification_status = 'done'::text) AND (drawn < 7));
 
@@ -2820,6 +3167,12 @@ CREATE TRIGGER gone AFTER DELETE ON public.tokens FOR EACH ROW EXECUTE FUNCTION 
 CREATE TRIGGER gone AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION public.credentials_changed();
 
 CREATE TRIGGER made AFTER INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER upload_words_in AFTER INSERT ON public.uploads FOR EACH ROW EXECUTE FUNCTION public.upload_words_follow();
+
+CREATE TRIGGER upload_words_moved AFTER UPDATE ON public.uploads FOR EACH ROW WHEN (((old.search <> new.search) OR (old.event_time <> new.event_time))) EXECUTE FUNCTION public.upload_words_follow();
+
+CREATE TRIGGER upload_words_out AFTER DELETE ON public.uploads FOR EACH ROW EXECUTE FUNCTION public.upload_words_follow();
 
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);

@@ -1,5 +1,7 @@
 """The feed and its floor. How history is written is in test_units.py."""
 
+import itertools
+
 import pytest
 
 from infra.queue.crew import a_queue
@@ -44,3 +46,27 @@ async def test_what_was_told_of_one_thing(database: Database) -> None:
             unit.tell(Line(subject, kind, {"of": f"{organization} {subject} {kind}"}))
     told = await activity.told(database, "acme", "thing:1", "odd")
     assert told == [{"of": "acme thing:1 odd"}]
+
+
+async def test_a_feed_of_types_is_the_feed_without_the_others(database: Database) -> None:
+    """However far apart its lines are; of the usual types, of rare ones, and of both."""
+    await database.execute(
+        """
+        INSERT INTO activity (seq, organization, subject, type, at, data)
+        SELECT n, CASE WHEN n % 3 = 0 THEN 'other' ELSE 'org' END, 'upload:a',
+               CASE WHEN n % 50 = 1 THEN 'upload_failed' WHEN n % 70 = 2 THEN 'token_made'
+                    WHEN n BETWEEN 300 AND 600 THEN 'event_received'
+                    ELSE 'classification_updated' END, n, '{}'
+        FROM generate_series(1, 1000) AS n
+        """
+    )
+    rows = await activity.feed(database, "org", after=0, limit=1000, types=None)
+    for types, after, limit in itertools.product(
+        (["upload_failed"], ["token_made", "upload_failed"], ["event_received"], ["nothing"],
+         ["classification_updated", "token_made"], ["event_received", "upload_failed"], []),
+        (0, 1, 290, 640, 999, 1000),
+        (1, 2, 10, 500),
+    ):  # fmt: skip
+        wanted = [row.seq for row in rows if row.type in types and row.seq > after][:limit]
+        found = await activity.feed(database, "org", after=after, limit=limit, types=types)
+        assert [row.seq for row in found] == wanted, (types, after, limit)

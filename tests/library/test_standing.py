@@ -12,6 +12,7 @@ from library.world import World
 from safelight.infra import failpoints
 from safelight.library import repo
 from safelight.library.entry import ENTRY_STATUSES, Entry, LibraryFilter, RunStatus
+from safelight.library.lists import repo as lists
 from safelight.library.routes import show
 
 RUN = "classification.run"
@@ -149,7 +150,7 @@ async def test_an_entry_says_how_its_run_stands(
     said = shown.get("failure" if status is RunStatus.FAILED else "lastError")
     assert (said and said["message"]) == words
     for other in ENTRY_STATUSES:
-        page = await repo.page(world.db, world.organization, LibraryFilter(status=other), None, 9)
+        page = await lists.page(world.db, world.organization, LibraryFilter(status=other), None, 9)
         assert [entry.name for entry in page] == (["a.jpg"] if other is status else [])
         assert all(show(entry) == shown for entry in page)
 
@@ -196,7 +197,7 @@ async def test_a_run_of_another_upload_is_not_the_entrys(make_world: MakeWorld) 
                            {"idempotencyKey": "another"})  # fmt: skip
     assert (await seen(world)).classification_status is RunStatus.PENDING
     found = LibraryFilter(status=RunStatus.PENDING)
-    assert len(await repo.page(world.db, world.organization, found, None, 9)) == 1
+    assert len(await lists.page(world.db, world.organization, found, None, 9)) == 1
     elsewhere = "SELECT count(*) FROM classification_at_work($1)"
     assert await world.db.fetchval(elsewhere, world.organization) == 1
     assert await world.db.fetchval(elsewhere, "another") == 0

@@ -9,6 +9,7 @@ from safelight.infra.db import Database
 from safelight.infra.history import Line
 from safelight.library import repo
 from safelight.library.entry import LibraryFilter
+from safelight.library.lists import repo as lists
 from safelight.library.order import Mark, Stamp, Tombstone
 from safelight.library.reconcile import repo as reconcile
 from safelight.objects.store import Cleared, Place
@@ -185,7 +186,7 @@ async def test_another_upload_has_the_name(
 async def test_a_page_begins_where_the_last_one_ended(database: Database) -> None:
     for name, time in (("a", 2), ("b", 2), ("c", 2), ("d", 1), ("e", 3)):
         await put(database, name, event_time=time)
-    found = await repo.page(database, "org", LibraryFilter(), (2, "b"), 9)
+    found = await lists.page(database, "org", LibraryFilter(), (2, "b"), 9)
     assert [entry.name for entry in found] == ["a", "d"]
 
 
@@ -193,7 +194,7 @@ async def test_each_label_once(database: Database) -> None:
     for name, label in (("a", "TABBY"), ("b", None), ("c", "DINGO"), ("d", "TABBY")):
         await put(database, name, label=label)
     await put(database, organization="else", label="LYNX")
-    assert await repo.labels(database, "org", 9) == ["DINGO", "TABBY"]
+    assert await lists.labels(database, "org", 9) == ["DINGO", "TABBY"]
 
 
 async def test_still_to_come_is_what_has_no_entry_and_was_not_deleted_since(

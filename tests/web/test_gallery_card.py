@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from safelight.infra.db import Database
 from safelight.infra.injected import ImageId
 from safelight.ingest.lifecycle import Image, ImageStatus
-from safelight.library import repo as library_repo
 from safelight.library.entry import ENTRY_STATUSES, Entry, RunStatus
+from safelight.library.lists import repo as lists
 from safelight.objects.keys import words
 from safelight.web.gallery.card import (
     STATUS_WORDS,
@@ -130,7 +130,7 @@ async def test_one_card_is_judged_as_the_library_judges(
     database: Database, wanted: GalleryFilter, found: bool
 ) -> None:
     await insert(database, ENTRY)
-    rows = await library_repo.page(database, "default", wanted.as_filters(), None, 10)
+    rows = await lists.page(database, "default", wanted.as_filters(), None, 10)
     assert [row.name for row in rows] == ([ENTRY.name] if found else [])
     assert wanted.matches(of_entry(ENTRY)) is found
 

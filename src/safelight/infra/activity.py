@@ -28,7 +28,8 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from typing import Any, Generic, Protocol, TypeVar
+from functools import partial
+from typing import Any, TypeVar
 
 import asyncpg
 
@@ -48,6 +49,7 @@ from safelight.infra.history import Activity, Line
 from safelight.infra.injected import Clock
 from safelight.infra.queue import repo as queue
 from safelight.infra.queue.jobs import ACTIVITY, TIMETABLE, TOPIC, Job, JobId, JobKind, LeaseLost
+from safelight.infra.queue.places import FreeSlots, JobPlace
 
 P = TypeVar("P")
 Adopt = Callable[[Job[Any]], None]
@@ -60,37 +62,6 @@ def to_json(lines: Iterable[Line]) -> list[dict[str, Any]]:
         {"subject": line.subject, "also": line.also, "type": line.type, "data": line.data}
         for line in lines
     ]
-
-
-class FreeSlots(Protocol):
-    """A worker's, for jobs that are about to be enqueued for it."""
-
-    def reserve(self, kind: str, organization: str) -> bool: ...
-    def release(self, kind: str, organization: str) -> None: ...
-
-
-class JobPlace(Generic[P]):
-    """Where a job is going to be: `lessee` is whom its statement leases it to, if anybody."""
-
-    def __init__(
-        self, units: "Units", kind: JobKind[P], organization: str, lessee: str | None
-    ) -> None:
-        self._units = units
-        self._kind = kind
-        self._organization = organization
-        self.lessee = lessee
-        self._taken: tuple[int | None, P] | None = None
-
-    def take(self, job_id: int | None, payload: P) -> None:
-        """After the commit. No id: the statement enqueued none."""
-        self._taken = job_id, payload
-
-    def settle(self) -> None:
-        """Once the slot is free that was kept for it: nobody comes in between."""
-        if self._taken:
-            self._units.hand_over(
-                self._kind, *self._taken, organization=self._organization, lessee=self.lessee
-            )
 
 
 class Unit:
@@ -230,7 +201,10 @@ class Units:
         room = self._adopt is not None and (
             self._slots is None or self._slots.reserve(kind.name, organization)
         )
-        place = JobPlace(self, kind, organization, self._owner if room else None)
+        lessee = self._owner if room else None
+        place = JobPlace(
+            partial(self.hand_over, kind, organization=organization, lessee=lessee), lessee
+        )
         try:
             yield place
         finally:
@@ -299,18 +273,52 @@ async def feed(
     db: Database, organization: str, *, after: int, limit: int, types: list[str] | None
 ) -> list[Activity]:
     """The organization's messages after a seq, oldest first. `types` None: inner ones as well."""
-    rows = await db.fetch(
-        """
-        SELECT seq, type, at, data, subject FROM activity
-        WHERE organization = $1 AND seq > $2 AND ($4::text[] IS NULL OR type = ANY($4))
-        ORDER BY seq LIMIT $3
-        """,
-        organization,
-        after,
-        limit,
-        types,
-    )
+    if types is None:
+        rows = await db.fetch(_FEED, organization, after, limit)
+    else:
+        usual = [each for each in types if each in _OF_EVERY_IMAGE]
+        rare = [each for each in types if each not in _OF_EVERY_IMAGE]
+        rows = await db.fetch(_OF_TYPES, organization, after, limit, types, usual, rare)
     return [Activity(*row) for row in rows]
+
+
+# As the index activity_rare leaves them out.
+_OF_EVERY_IMAGE = (
+    "image_uploaded", "upload_ingested", "upload_stored", "event_received",
+    "classification_workflow_started", "run_attempt", "classification_updated",
+)  # fmt: skip
+_FEED = """
+SELECT seq, type, at, data, subject FROM activity
+WHERE organization = $1 AND seq > $2 ORDER BY seq LIMIT $3
+"""
+# What is near has most of what is asked for, or is all there is. Of what is far, rare types are
+# looked up one by one, instead of walking everything in between; the usual ones ($5) come soon.
+_OF_TYPES = f"""
+WITH near AS MATERIALIZED (
+    SELECT seq, type, at, data, subject FROM activity
+    WHERE organization = $1 AND seq > $2 ORDER BY seq LIMIT 4 * $3
+), found AS MATERIALIZED (
+    SELECT * FROM near WHERE type = ANY($4::text[]) LIMIT $3
+), place AS MATERIALIZED (
+    SELECT max(seq) AS seq FROM near
+    HAVING count(*) = 4 * $3 AND (SELECT count(*) FROM found) < $3
+)
+SELECT * FROM found
+UNION ALL
+SELECT far.* FROM place CROSS JOIN LATERAL (
+    SELECT seq, type, at, data, subject FROM activity
+    WHERE organization = $1 AND seq > place.seq AND type = ANY($5::text[])
+      AND cardinality($5::text[]) > 0
+    ORDER BY seq LIMIT $3
+) AS far
+UNION ALL
+SELECT far.* FROM place CROSS JOIN unnest($6::text[]) AS wanted CROSS JOIN LATERAL (
+    SELECT seq, type, at, data, subject FROM activity
+    WHERE organization = $1 AND type = wanted AND seq > place.seq AND type NOT IN {_OF_EVERY_IMAGE}
+    ORDER BY seq LIMIT $3
+) AS far
+ORDER BY seq LIMIT $3
+"""
 
 
 @read

@@ -198,11 +198,11 @@ async def page(
     rows = await db.fetch(
         f"""
         SELECT * FROM images WHERE organization = $1 {of_status}
-          AND ($2::bigint IS NULL OR (created_at, id) < ($2, $3))
+          AND (created_at, id) < ($2::bigint, $3::text)
         ORDER BY created_at DESC, id DESC LIMIT $4
         """,
         organization,
-        *(before or (None, None)),
+        *(before or (2**63 - 1, "")),
         limit + 1,
     )
     return [_image(row) for row in rows]

@@ -9,8 +9,7 @@ import asyncpg
 from safelight.infra.activity import Unit, to_json
 from safelight.infra.db import AWAY, UPKEEP_SECONDS, Database, read, write
 from safelight.infra.history import Line
-from safelight.infra.states import Phase, listed
-from safelight.library.entry import Entry, LibraryFilter, RunStatus
+from safelight.library.entry import Entry, RunStatus
 from safelight.library.order import Arrived, Mark, Present, Snapshot, Stamp, Tombstone
 from safelight.objects.keys import words
 from safelight.objects.repo import raise_retake
@@ -180,46 +179,14 @@ async def purge_tombstones(db: Database, before: int) -> int:
 @read
 async def find(db: Database, organization: str, name: str) -> Entry | None:
     row = await db.fetchrow(
-        _entries(
+        entries(
             "SELECT * FROM uploads WHERE organization = $1 AND name = $2",
             "classification_labels(organization, name, idempotency_key, run) AS labels",
         ),
         organization,
         name,
     )
-    return None if row is None else _entry(row)
-
-
-@read
-async def page(
-    db: Database,
-    organization: str,
-    wanted: LibraryFilter,
-    before: tuple[int, str] | None,
-    limit: int,
-) -> list[Entry]:
-    """Newest first; one row more than asked tells that there is more."""
-    conditions, values = ["organization = $1"], [organization, limit + 1]
-    for condition, value in (
-        ("classification_label = ${}", wanted.label),
-        ("search @@ ${}::tsquery", wanted.query),
-    ):
-        if value is not None:
-            values.append(value)
-            conditions.append(condition.format(len(values)))
-    if wanted.status is not None:
-        conditions.append(_standing(wanted.status))
-    if before is not None:
-        values += before
-        conditions.append(f"(event_time, name) < (${len(values) - 1}, ${len(values)})")
-    rows = await db.fetch(
-        _entries(
-            f"SELECT * FROM uploads WHERE {' AND '.join(conditions)} "
-            "ORDER BY event_time DESC, name DESC LIMIT $2"
-        ),
-        *values,
-    )
-    return [_entry(row) for row in rows]
+    return None if row is None else entry_of(row)
 
 
 @read
@@ -272,10 +239,9 @@ async def was_ever_seen(db: Database, organization: str, name: str) -> bool:
 
 _SEEN = {"classification_status", "next_attempt_at", "error", "labels"}
 _COLUMNS = ", ".join(name for name in Entry.__dataclass_fields__ if name not in _SEEN)
-_UNDER_WAY = listed(RunStatus.in_phase(Phase.UNDER_WAY))
 
 
-def _entries(rows: str, more: str = "NULL AS labels") -> str:
+def entries(rows: str, more: str = "NULL AS labels") -> str:
     """Rows of uploads, and how the run of each stands: asked only of those that are shown."""
     return (
         f"SELECT {_COLUMNS}, status AS classification_status, next_attempt_at, error, {more} "
@@ -285,16 +251,7 @@ def _entries(rows: str, more: str = "NULL AS labels") -> str:
     )
 
 
-def _standing(status: RunStatus) -> str:
-    """The condition for entries that are shown so."""
-    if not status.under_way:
-        return f"classification_status = '{status}'"
-    at_work = "(name, idempotency_key) IN (SELECT name, marker FROM classification_at_work($1))"
-    wanted = at_work if status is RunStatus.RUNNING else f"NOT {at_work}"
-    return f"classification_status IN {_UNDER_WAY} AND {wanted}"
-
-
-def _entry(row: asyncpg.Record) -> Entry:
+def entry_of(row: asyncpg.Record) -> Entry:
     values = dict(row)
     values["classification_status"] = RunStatus(values["classification_status"])
     values["labels"] = tuple(values["labels"] or ())
@@ -346,27 +303,6 @@ async def has_other(
 
 
 # For the gallery
-
-# One step through the index per label, instead of a walk over all uploads.
-_LABELS = """
-WITH RECURSIVE labels AS (
-    (SELECT classification_label AS label FROM uploads
-     WHERE organization = $1 AND classification_label IS NOT NULL
-     ORDER BY classification_label LIMIT 1)
-    UNION ALL
-    SELECT (SELECT classification_label FROM uploads
-            WHERE organization = $1 AND classification_label > labels.label
-            ORDER BY classification_label LIMIT 1)
-    FROM labels WHERE labels.label IS NOT NULL
-)
-SELECT label FROM labels WHERE label IS NOT NULL LIMIT $2
-"""
-
-
-@read
-async def labels(db: Database, organization: str, limit: int) -> list[str]:
-    rows = await db.fetch(_LABELS, organization, limit)
-    return [row["label"] for row in rows]
 
 
 @read

@@ -19,6 +19,7 @@ from safelight.library import repo
 from safelight.library.answers import EntryAnswer, OneEntryAnswer
 from safelight.library.deletion import UploadDeletion
 from safelight.library.entry import Entry, LibraryFilter, RunStatus, entry_status
+from safelight.library.lists import repo as lists
 from safelight.objects.keys import InvalidKey, InvalidName, object_key, prefix_query
 from safelight.objects.store import ObjectStore
 
@@ -43,7 +44,7 @@ async def uploads(
     purpose = f"uploads:{access.organization}:{label}:{q}:{status}"
     before = cursors.read(purpose, cursor)
     filters = LibraryFilter(label, _query(q), entry_status(status))
-    rows = await repo.page(
+    rows = await lists.page(
         db, access.organization, filters, (before[0], before[1]) if before else None, limit
     )
     return page(rows, limit, show, lambda row: cursors.make(purpose, [row.event_time, row.name]))

@@ -386,3 +386,366 @@ BEGIN
     PERFORM activity_append(p_organization, p_now, p_lines);
 END
 $$;
+
+-- The words of an entry come, move and go with it: a trigger, so that whatever writes an entry writes
+-- them too, servers of the version before included.
+CREATE OR REPLACE FUNCTION upload_words_follow() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+    known text[] := '{}';
+BEGIN
+    IF TG_OP <> 'INSERT' THEN
+        known := tsvector_to_array(OLD.search);
+        IF TG_OP = 'DELETE' OR OLD.event_time <> NEW.event_time
+           OR NOT known <@ tsvector_to_array(NEW.search) THEN
+            PERFORM upload_words_forget(OLD.organization, known, OLD.event_time, OLD.name);
+            known := '{}';
+        END IF;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        INSERT INTO upload_words (organization, word, event_time, name)
+        SELECT NEW.organization, left(word, 100), NEW.event_time, NEW.name
+        FROM unnest(tsvector_to_array(NEW.search)) AS word WHERE word <> ALL (known);
+    END IF;
+    RETURN NULL;
+END
+$$;
+
+CREATE OR REPLACE FUNCTION upload_words_forget(
+    p_organization text, p_words text[], p_event_time bigint, p_name text
+) RETURNS void
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+BEGIN
+    DELETE FROM upload_words
+    WHERE organization = p_organization AND event_time = p_event_time AND name = p_name
+      AND word = ANY (ARRAY(SELECT left(word, 100) FROM unnest(p_words) AS word));
+END
+$$;
+
+-- From here on: entries by words, label and state, newest first. Whichever condition few entries meet is
+-- walked, and of those the others are asked. Where none is known to be rare, a stretch of the newest
+-- comes first: what is frequent is found there.
+--
+-- A plan is made once and serves libraries of any size, so it may not depend on the planner's figures:
+-- each statement names the order that one index alone has, and none collects more than it answers.
+
+-- Whether an entry is one of those that are asked for; a NULL asks for nothing. `p_busy` are not wanted.
+CREATE OR REPLACE FUNCTION library_meets(
+    p_words tsvector, p_has text, p_is text, p_name text, p_marker text,
+    p_query tsquery, p_label text, p_statuses text[], p_busy text[]
+) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT (p_query IS NULL OR p_words @@ p_query)
+       AND (p_label IS NULL OR p_has = p_label)
+       AND (p_statuses IS NULL OR p_is = ANY (p_statuses))
+       AND (p_busy IS NULL OR p_name || '/' || p_marker <> ALL (p_busy))
+$$;
+
+-- How many entries have a label, a state or a word with a prefix; counts no further than p_most.
+CREATE OR REPLACE FUNCTION library_count(
+    p_organization text, p_label text, p_statuses text[], p_prefix text, p_most integer
+) RETURNS integer
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF p_label IS NOT NULL THEN
+        RETURN (SELECT count(*) FROM (
+            SELECT FROM uploads
+            WHERE organization = p_organization AND classification_label = p_label
+            ORDER BY organization, classification_label, event_time DESC LIMIT p_most) AS counted);
+    ELSIF p_statuses IS NOT NULL THEN
+        RETURN (SELECT count(*) FROM (
+            SELECT FROM unnest(p_statuses) AS status CROSS JOIN LATERAL (
+                SELECT FROM uploads
+                WHERE organization = p_organization AND classification_status = status
+                  AND classification_status <> 'done'
+                ORDER BY event_time DESC, name DESC LIMIT p_most) AS each
+            LIMIT p_most) AS counted);
+    END IF;
+    RETURN (SELECT count(*) FROM (
+        SELECT FROM upload_words
+        WHERE organization = p_organization
+          AND word >= p_prefix AND word < p_prefix || U&'\+10FFFF'
+        ORDER BY word LIMIT p_most) AS counted);
+END
+$$;
+
+-- The words of an organization that begin with a prefix, at most p_most: one step through the index each.
+CREATE OR REPLACE FUNCTION library_words(p_organization text, p_prefix text, p_most integer)
+RETURNS text[]
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    beyond constant text := p_prefix || U&'\+10FFFF';
+    known  text[] := '{}';
+    step   text;
+BEGIN
+    SELECT word INTO step FROM upload_words
+    WHERE organization = p_organization AND word >= p_prefix AND word < beyond
+    ORDER BY word LIMIT 1;
+    WHILE step IS NOT NULL AND cardinality(known) < p_most LOOP
+        known := known || step;
+        SELECT word INTO step FROM upload_words
+        WHERE organization = p_organization AND word > step AND word < beyond
+        ORDER BY word LIMIT 1;
+    END LOOP;
+    RETURN known;
+END
+$$;
+
+-- The newest entries before a place that have one of these words. Of many words those whose newest is
+-- not among the p_limit newest have nothing to add.
+CREATE OR REPLACE FUNCTION library_newest_of(
+    p_organization text, p_words text[], p_time bigint, p_name text, p_limit integer,
+    OUT event_time bigint, OUT name text
+) RETURNS SETOF record
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    heads text[] := p_words;
+BEGIN
+    IF cardinality(p_words) > 1 THEN
+        heads := ARRAY(
+            SELECT one FROM unnest(p_words) AS one CROSS JOIN LATERAL (
+                SELECT w.event_time, w.name FROM upload_words AS w
+                WHERE w.organization = p_organization AND w.word = one
+                  AND (w.event_time, w.name) < (p_time, p_name)
+                ORDER BY w.event_time DESC, w.name DESC LIMIT 1) AS head
+            ORDER BY head.event_time DESC, head.name DESC LIMIT p_limit);
+    END IF;
+    RETURN QUERY
+    SELECT DISTINCT each.event_time, each.name FROM unnest(heads) AS one CROSS JOIN LATERAL (
+        SELECT w.event_time, w.name FROM upload_words AS w
+        WHERE w.organization = p_organization AND w.word = one
+          AND (w.event_time, w.name) < (p_time, p_name)
+        ORDER BY w.event_time DESC, w.name DESC LIMIT p_limit) AS each
+    ORDER BY each.event_time DESC, each.name DESC LIMIT p_limit;
+END
+$$;
+
+-- Of the newest p_most entries before a place, those that are asked for.
+CREATE OR REPLACE FUNCTION library_near(
+    p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[],
+    p_time bigint, p_name text, p_most integer, p_limit integer
+) RETURNS SETOF uploads
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN QUERY SELECT * FROM (
+        SELECT * FROM uploads
+        WHERE organization = p_organization AND (event_time, name) < (p_time, p_name)
+        ORDER BY event_time DESC, name DESC LIMIT p_most
+    ) AS near WHERE library_meets(near.search, near.classification_label, near.classification_status,
+                                  near.name, near.idempotency_key,
+                                  p_query, p_label, p_statuses, p_busy) LIMIT p_limit;
+END
+$$;
+
+-- The place of the last of them. NULLs: there are fewer.
+CREATE OR REPLACE FUNCTION library_place(
+    p_organization text, p_most integer, INOUT p_time bigint, INOUT p_name text
+)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    SELECT event_time, name INTO p_time, p_name FROM uploads
+    WHERE organization = p_organization AND (event_time, name) < (p_time, p_name)
+    ORDER BY event_time DESC, name DESC OFFSET p_most - 1 LIMIT 1;
+END
+$$;
+
+-- Entries of the label, or else of the states, that are asked for.
+CREATE OR REPLACE FUNCTION library_along(
+    p_by_label boolean,
+    p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[],
+    p_time bigint, p_name text, p_limit integer
+) RETURNS SETOF uploads
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF p_by_label THEN
+        RETURN QUERY SELECT * FROM uploads AS entry
+        WHERE organization = p_organization AND classification_label = p_label
+          AND (event_time, name) < (p_time, p_name)
+          AND library_meets(entry.search, entry.classification_label, entry.classification_status,
+                            entry.name, entry.idempotency_key, p_query, NULL, p_statuses, p_busy)
+        ORDER BY classification_label, event_time DESC, name DESC LIMIT p_limit;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT each.* FROM unnest(p_statuses) AS status CROSS JOIN LATERAL (
+        SELECT * FROM uploads AS entry
+        WHERE organization = p_organization AND classification_status = status
+          AND classification_status <> 'done' AND (event_time, name) < (p_time, p_name)
+          AND library_meets(entry.search, entry.classification_label, entry.classification_status,
+                            entry.name, entry.idempotency_key, p_query, p_label, NULL, p_busy)
+        ORDER BY event_time DESC, name DESC LIMIT p_limit
+    ) AS each ORDER BY event_time DESC, name DESC LIMIT p_limit;
+END
+$$;
+
+-- Entries with a word that begins with a prefix: all of these are read and sorted, so it is for prefixes
+-- that few entries have, or that very many words begin with. A LATERAL keeps the order it is given, so
+-- that no more entries are looked at than it takes; here and below.
+CREATE OR REPLACE FUNCTION library_prefixed(
+    p_prefix text,
+    p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[],
+    p_time bigint, p_name text, p_limit integer
+) RETURNS SETOF uploads
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    RETURN QUERY SELECT entry.* FROM (
+        SELECT DISTINCT event_time, name FROM upload_words
+        WHERE organization = p_organization
+          AND word >= p_prefix AND word < p_prefix || U&'\+10FFFF'
+          AND (event_time, name) < (p_time, p_name)
+        ORDER BY event_time DESC, name DESC
+    ) AS worded CROSS JOIN LATERAL (
+        SELECT * FROM uploads WHERE organization = p_organization AND name = worded.name OFFSET 0
+    ) AS entry
+    WHERE library_meets(entry.search, entry.classification_label, entry.classification_status,
+                        entry.name, entry.idempotency_key,
+                        p_query, p_label, p_statuses, p_busy) LIMIT p_limit;
+END
+$$;
+
+-- Entries with one of `p_words`, newest first, a batch at a time. If there are `p_others`, an entry has to
+-- have one of those as well: both are read over the same stretch of time, and an entry is looked at
+-- only if it is in both. That is left out where the others are too many to be of help.
+CREATE OR REPLACE FUNCTION library_worded(
+    p_words text[], p_others text[],
+    p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[],
+    p_time bigint, p_name text, p_limit integer
+) RETURNS SETOF uploads
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    batch   integer := p_limit;
+    missing integer := p_limit;
+    taken   integer;
+    names   text[];
+    others  text[];
+    oldest  bigint;  -- of the batch
+    last    text;
+BEGIN
+    LOOP
+        SELECT array_agg(name), (array_agg(event_time))[batch], (array_agg(name))[batch]
+        INTO names, oldest, last
+        FROM library_newest_of(p_organization, p_words, p_time, p_name, batch);
+        IF p_others IS NOT NULL THEN
+            others := ARRAY(
+                SELECT each.name FROM unnest(p_others) AS other CROSS JOIN LATERAL (
+                    SELECT name FROM upload_words
+                    WHERE organization = p_organization AND word = other
+                      AND (event_time, name) < (p_time, p_name)
+                      AND event_time >= coalesce(oldest, 0)
+                    ORDER BY event_time DESC, name DESC LIMIT 8 * batch
+                ) AS each LIMIT 8 * batch);
+            IF cardinality(others) < 8 * batch THEN
+                names := ARRAY(SELECT name FROM unnest(names) WITH ORDINALITY AS each (name, place)
+                               WHERE name IN (SELECT unnest(others)) ORDER BY place);
+            END IF;
+        END IF;
+        RETURN QUERY SELECT entry.* FROM unnest(names) AS worded CROSS JOIN LATERAL (
+            SELECT * FROM uploads WHERE organization = p_organization AND name = worded OFFSET 0
+        ) AS entry
+        WHERE library_meets(entry.search, entry.classification_label, entry.classification_status,
+                            entry.name, entry.idempotency_key,
+                            p_query, p_label, p_statuses, p_busy) LIMIT missing;
+        GET DIAGNOSTICS taken = ROW_COUNT;
+        missing := missing - taken;
+        EXIT WHEN missing = 0 OR oldest IS NULL;
+        p_time := oldest;
+        p_name := last;
+        batch := least(2 * batch, 4000);
+    END LOOP;
+END
+$$;
+
+-- A page of entries before a place. `p_prefixes` are words of `p_query`, the one that is likely to be the
+-- rarest first; `p_busy` is left out, as `name/marker`.
+CREATE OR REPLACE FUNCTION library_found(
+    p_organization text, p_prefixes text[], p_query tsquery, p_label text, p_statuses text[],
+    p_busy text[], p_time bigint, p_name text, p_limit integer
+) RETURNS SETOF uploads
+LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    of_state constant boolean := coalesce(p_statuses <> '{done}', false);
+    worded   constant integer := cardinality(p_prefixes);
+    alone    constant boolean := worded + of_state::integer + (p_label IS NOT NULL)::integer = 1;
+    few      integer;
+    counts   integer[];  -- of each prefix, of the label, of the states
+    fewest   integer;
+    missing  integer := p_limit;
+    taken    integer;
+    words    text[];
+    others   text[];
+BEGIN
+    FOREACH few IN ARRAY CASE WHEN alone THEN '{200}' ELSE '{200,2000}'::integer[] END LOOP
+        counts := ARRAY(SELECT library_count(p_organization, NULL, NULL, prefix, few)
+                        FROM unnest(p_prefixes) AS prefix)
+            || CASE WHEN p_label IS NULL THEN few
+                    ELSE library_count(p_organization, p_label, NULL, NULL, few) END
+            || CASE WHEN of_state THEN library_count(p_organization, NULL, p_statuses, NULL, few)
+                    ELSE few END;
+        fewest := (SELECT min(one) FROM unnest(counts) AS one);
+        EXIT WHEN fewest < few;
+    END LOOP;
+
+    -- Few entries meet one of the conditions: those are looked at.
+    IF fewest < few AND fewest = ANY (counts[:worded]) THEN
+        RETURN QUERY SELECT * FROM library_prefixed(
+            p_prefixes[array_position(counts, fewest)], p_organization, p_query, p_label, p_statuses,
+            p_busy, p_time, p_name, p_limit);
+        RETURN;
+    ELSIF fewest < few OR worded = 0 THEN
+        RETURN QUERY SELECT * FROM library_along(
+            NOT of_state OR counts[worded + 2] > fewest,
+            p_organization, p_query, p_label, p_statuses, p_busy, p_time, p_name, p_limit);
+        RETURN;
+    END IF;
+
+    -- All of them are frequent. Then a page may well be among the newest.
+    words := library_words(p_organization, p_prefixes[1], 257);
+    IF cardinality(words) = 257 THEN
+        few := 2000;
+    END IF;
+    RETURN QUERY SELECT * FROM library_near(p_organization, p_query, p_label, p_statuses, p_busy,
+                                            p_time, p_name, few, p_limit);
+    GET DIAGNOSTICS taken = ROW_COUNT;
+    missing := missing - taken;
+    IF missing > 0 THEN
+        SELECT * INTO p_time, p_name FROM library_place(p_organization, few, p_time, p_name);
+    END IF;
+    IF missing = 0 OR p_time IS NULL THEN
+        RETURN;
+    END IF;
+
+    -- It is not: one of them is followed further back.
+    IF of_state OR p_label IS NOT NULL THEN
+        RETURN QUERY SELECT * FROM library_along(
+            p_label IS NOT NULL, p_organization, p_query, p_label, p_statuses, p_busy, p_time, p_name,
+            missing);
+    ELSIF cardinality(words) = 257 THEN
+        RETURN QUERY SELECT * FROM library_prefixed(
+            p_prefixes[1], p_organization, p_query, p_label, p_statuses, p_busy, p_time, p_name,
+            missing);
+    ELSIF worded > 1 AND (
+        -- Words that many entries have, and few both: walking all of them is what it takes.
+        SELECT bool_and((
+            SELECT count(*) FROM library_near(
+                p_organization, format('%L:*', prefix)::tsquery, NULL, NULL, NULL, p_time, p_name,
+                200, 20)) = 20)
+        FROM unnest(p_prefixes[:2]) AS prefix
+    ) THEN
+        RETURN QUERY SELECT * FROM library_near(p_organization, p_query, p_label, p_statuses, p_busy,
+                                                p_time, p_name, 2147483647, missing);
+    ELSE
+        others := CASE WHEN worded > 1 THEN library_words(p_organization, p_prefixes[2], 65) END;
+        RETURN QUERY SELECT * FROM library_worded(
+            words, CASE WHEN cardinality(others) < 65 THEN others END,
+            p_organization, p_query, p_label, p_statuses, p_busy, p_time, p_name, missing);
+    END IF;
+END
+$$;

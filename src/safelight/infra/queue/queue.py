@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from safelight.infra.activity import Adopt, FreeSlots, Units
+from safelight.infra.activity import Adopt, Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Connection, Database
 from safelight.infra.injected import Clock
@@ -37,6 +37,7 @@ from safelight.infra.queue.jobs import (
     KindStatus,
     by_name,
 )
+from safelight.infra.queue.places import FreeSlots
 
 P = TypeVar("P")
 

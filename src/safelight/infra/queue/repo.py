@@ -26,6 +26,14 @@ id, kind, organization, payload, error, attempts,
 (extract(epoch FROM created_at) * 1000)::bigint AS first_at,
 (extract(epoch FROM died_at) * 1000000)::bigint AS died_us
 """
+_DIED = "coalesce(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', 'infinity')"
+# A place in the list is compared as a whole, in the order that one index alone has.
+_DEAD = f"SELECT {_LETTER} FROM jobs WHERE status = 'dead' AND ($2::text IS NULL OR kind = $2) AND "
+_LETTERS = f"""{_DEAD} $1::text IS NULL AND (died_at, id) < ({_DIED}, $4::bigint)
+ORDER BY jobs.died_at DESC, id DESC LIMIT $5"""
+_LETTERS_OF = f"""{_DEAD} organization >= $1
+AND (organization, died_at, id) < ($1, {_DIED}, $4::bigint)
+ORDER BY organization DESC, jobs.died_at DESC, id DESC LIMIT $5"""
 _THAT = "id = $1 AND ($2::text IS NULL OR organization = $2)"
 _ENROL_SECONDS = 15.0  # an earlier session of the same worker may not be known to be dead yet
 
@@ -280,20 +288,9 @@ async def dead_letters(
     before: tuple[int, int] | None,
     limit: int,
 ) -> list[asyncpg.Record]:
-    return await db.fetch(
-        f"""
-        SELECT {_LETTER} FROM jobs
-        WHERE status = 'dead' AND ($1::text IS NULL OR organization = $1)
-          AND ($2::text IS NULL OR kind = $2)
-          AND ($3::bigint IS NULL OR (died_at, id) <
-               (timestamptz 'epoch' + $3::bigint * interval '1 microsecond', $4::bigint))
-        ORDER BY jobs.died_at DESC, id DESC LIMIT $5
-        """,
-        organization,
-        kind,
-        *(before or (None, None)),
-        limit,
-    )
+    """Newest first."""
+    statement = _LETTERS if organization is None else _LETTERS_OF
+    return await db.fetch(statement, organization, kind, *(before or (None, 0)), limit)
 
 
 @read

@@ -9,6 +9,7 @@ from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
 from safelight.library import repo as library_repo
 from safelight.library.entry import Entry
+from safelight.library.lists import repo as lists
 from safelight.web.gallery.card import Card, GalleryFilter, of_entry, of_image
 
 PAGE_SIZE = 48
@@ -37,7 +38,7 @@ class Gallery:
         before = self.cursors.read(purpose, cursor)
         # Before the entries: what becomes one in between is seen twice rather than not at all.
         waiting = [] if before else await self._on_their_way(None)
-        rows = await library_repo.page(
+        rows = await lists.page(
             self.db,
             self.organization,
             wanted.as_filters(),
@@ -55,7 +56,7 @@ class Gallery:
         return _together([self._card(entry) for entry in found if entry], waiting)
 
     async def labels(self, chosen: str | None) -> list[str]:
-        known = await library_repo.labels(self.db, self.organization, _MOST_LABELS)
+        known = await lists.labels(self.db, self.organization, _MOST_LABELS)
         return sorted({*known, chosen}) if chosen else known
 
     async def name_of(self, image_id: str | None) -> str | None:

@@ -15,8 +15,8 @@ from safelight.http.paging import Cursors
 from safelight.infra import activity
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
-from safelight.library import repo as library
 from safelight.library.entry import LibraryFilter
+from safelight.library.lists import repo as lists
 from safelight.submissions import repo
 from safelight.submissions.lifecycle import Submission, SubmissionState
 from safelight.submissions.recovery.decide import Tempo, staleness
@@ -163,5 +163,5 @@ async def _rows(
 
 async def _uploads(db: Database, organization: str) -> list[str]:
     """The newest names, for the form to suggest."""
-    found = await library.page(db, organization, LibraryFilter(), None, SUGGESTED)
+    found = await lists.page(db, organization, LibraryFilter(), None, SUGGESTED)
     return [upload.name for upload in found[:SUGGESTED]]
