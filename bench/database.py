@@ -141,7 +141,7 @@ def by_text(statements: list[Statement]) -> list[tuple[str, int, float]]:
     counts: Counter[str] = Counter()
     times: Counter[str] = Counter()
     for each in statements:
-        text = re.sub(r"'(?:[^']|'')*'|\b\d+\b", "…", each.text)
+        text = re.sub(r"'(?:[^']|'')*'|(?<![$\w])\d+\b", "…", each.text)
         counts[text] += 1
         times[text] += each.milliseconds  # type: ignore[assignment]
     return [(text, count, float(times[text])) for text, count in counts.most_common()]

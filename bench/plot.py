@@ -192,11 +192,9 @@ def _apart(wanted: list[tuple[float, str]], least: float = 17) -> dict[str, floa
     for at, name in sorted(wanted):
         last = max(at, last + least)
         placed[name] = last
-    beyond = max(0.0, last - (_HEIGHT - _BOTTOM))
-    bound = math.inf
+    bound = _HEIGHT - _BOTTOM + least
     for name in sorted(placed, key=lambda each: -placed[each]):
-        bound = min(placed[name] if not beyond else min(placed[name], _HEIGHT - _BOTTOM), bound - least)
-        placed[name] = bound
+        bound = placed[name] = min(placed[name], bound - least)
     return placed
 
 

@@ -4,15 +4,17 @@ A process that ended leaves its CPU and its faults to its parent, and its switch
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
+from bench.measure import is_postgres, tree
+
 _TICK = os.sysconf("SC_CLK_TCK")
-_BACKEND = "backends (one per connection of ours)"
+_BACKEND = "backends"
 
 
 @dataclass(frozen=True)
@@ -44,16 +46,18 @@ class Usage:
 
 
 Usages = dict[str, Usage]  # by role
+SERVERS = ("server", "worker")
 
 
-def used(roots: Iterable[int], names: dict[int, str] | None = None) -> Usages:
-    """Of these processes and all below them, by role."""
+def used(roots: Mapping[int, str]) -> Usages:
+    """Of these processes and all below them, by role: the name that is given, or what shows."""
     found: Usages = {}
-    for root in roots:
-        for process in _tree(root):
+    for root, name in roots.items():
+        for process in tree(root):
             with suppress(OSError, psutil.Error):
-                role = _role(process, names or {})
-                found[role] = found.get(role, Usage()) + _usage(process.pid)
+                role = name if name and not is_postgres(process) else _role(process)
+                for part, usage in _usage(process.pid, role).items():
+                    found[part] = found.get(part, Usage()) + usage
     return found
 
 
@@ -68,22 +72,13 @@ def total(usages: Usages, *, postgres: bool | None = None) -> Usage:
     return sum(chosen, Usage())
 
 
-def _tree(pid: int) -> list[psutil.Process]:
-    parent = psutil.Process(pid)
-    return [parent, *parent.children(recursive=True)]
-
-
-def _role(process: psutil.Process, names: dict[int, str]) -> str:
-    if process.pid in names:
-        return names[process.pid]
+def _role(process: psutil.Process) -> str:
     words = " ".join(process.cmdline())
-    if process.name() == "postgres":
+    if is_postgres(process):
         return f"PostgreSQL: {_postgres(words)}"
     if "safelight.sandbox" in words:
         return "children that decode and infer"
-    if "redis" in process.name():
-        return "Redis"
-    return "helpers" if "multiprocessing" in words else "server"
+    return "worker" if words.endswith(" worker") or " worker " in words else "server"
 
 
 def _postgres(title: str) -> str:
@@ -95,16 +90,39 @@ def _postgres(title: str) -> str:
     return next((word for word in known if rest.startswith(word)), _BACKEND)
 
 
-def _usage(pid: int) -> Usage:
-    """Faults and CPU of the process and of the children it has buried; switches of its threads."""
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    waits = pushed = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
+def _usage(pid: int, role: str) -> Usages:
+    """The event loop's thread apart from the others, where a process is a server. What has ended,
+    threads and children, is counted with the others."""
+    whole = _stat(Path(f"/proc/{pid}/stat"), buried=True) + _switches(Path(f"/proc/{pid}/task"))
+    if role not in SERVERS:
+        return {role: whole}
+    task = Path(f"/proc/{pid}/task/{pid}")
+    loop = _stat(task / "stat") + _switched(task)
+    return {f"{role}: event loop": loop, f"{role}: threads (hash, write, fsync)": whole - loop}
+
+
+def _stat(file: Path, *, buried: bool = False) -> Usage:
+    words = [int(word) for word in file.read_text().rpartition(")")[2].split()[7:15]]
+    faults, faults_buried, _, _, user, system, user_buried, system_buried = words
+    if not buried:
+        return Usage(user / _TICK, system / _TICK, faults)
+    return Usage(
+        (user + user_buried) / _TICK, (system + system_buried) / _TICK, faults + faults_buried
+    )
+
+
+def _switches(tasks: Path) -> Usage:
+    whole = Usage()
+    for task in tasks.iterdir():
         with suppress(OSError):  # it has just ended
-            for line in (task / "status").read_text().splitlines():
-                if line.startswith("voluntary_ctxt_switches"):
-                    waits += int(line.split()[1])
-                elif line.startswith("nonvoluntary_ctxt_switches"):
-                    pushed += int(line.split()[1])
-    user, system = (int(words[11]) + int(words[13])) / _TICK, (int(words[12]) + int(words[14])) / _TICK
-    return Usage(user, system, int(words[7]) + int(words[8]), waits, pushed)
+            whole += _switched(task)
+    return whole
+
+
+def _switched(task: Path) -> Usage:
+    lines = (task / "status").read_text().splitlines()
+    counts = {name: value for name, _, value in (line.partition(":") for line in lines)}
+    return Usage(
+        waits=int(counts["voluntary_ctxt_switches"]),
+        pushed=int(counts["nonvoluntary_ctxt_switches"]),
+    )
