@@ -45,8 +45,8 @@ format: $(VENV)/.dev ## Format and sort imports
 docs: $(VENV)/.dev ## Write the generated pages anew
 	$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.dev ## Measure, and write docs/performance.md
-	$(BIN)/python -m bench
+bench: $(VENV)/.dev ## Measure, and write docs/performance.md (PARTS="pipeline growth": print those)
+	$(BIN)/python -m bench $(PARTS)
 
 lock: $(VENV)/.dev ## Pin what is installed anew, with hashes (after a change of pyproject.toml)
 	$(LOCK) --extra build --output-file requirements/runtime.txt

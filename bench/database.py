@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -21,7 +22,7 @@ _SETTINGS = {
 }
 _RECORD = re.compile(
     r"@@(?P<pid>\d+)\|(?P<transaction>\d+)\|(?P<application>[^|\n]*)\| "
-    r"LOG:  duration: (?P<ms>[\d.]+) ms  (?:execute [^:]*|statement): (?P<text>.*)",
+    r"LOG:  duration: (?P<ms>[\d.]+) ms  (?:execute [^:]*|statement):\s*(?P<text>.*)",
     re.DOTALL,
 )
 
@@ -56,11 +57,8 @@ class Bench:
     @property
     def socket(self) -> Path:
         """Where it listens."""
-        found = re.search(r"host=([^&]+)", self.url)
-        assert found
-        from urllib.parse import unquote
-
-        return Path(unquote(found[1])) / ".s.PGSQL.5432"
+        (place,) = parse_qs(urlsplit(self.url).query)["host"]
+        return Path(place) / ".s.PGSQL.5432"
 
     @property
     def log(self) -> Path:

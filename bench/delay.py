@@ -19,45 +19,48 @@ class Wire:
     def __init__(self, socket: Path, seconds: float) -> None:
         self._socket = socket
         self._each_way = seconds / 2
-        self._open: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> asyncio.Server:
         return await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_CHUNK)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         there, back = await asyncio.open_unix_connection(str(self._socket), limit=_CHUNK)
-        ways = [self._carry(reader, back), self._carry(there, writer)]
-        tasks = [asyncio.create_task(way) for way in ways]
-        self._open.update(tasks)
-        for task in tasks:
-            task.add_done_callback(self._open.discard)
+        try:
+            await asyncio.gather(self._carry(reader, back), self._carry(there, writer))
+        finally:
+            for each in (back, writer):
+                each.close()
+                with suppress(OSError):
+                    await each.wait_closed()
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Each piece leaves when it has been here for long enough, in the order it came."""
+        """Each piece leaves when it has been here for long enough, in the order it came, and so
+        does the end."""
         waiting: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue()
-        passing = asyncio.create_task(self._pass_on(waiting, writer))
-        loop = asyncio.get_running_loop()
-        with suppress(OSError):
-            while data := await reader.read(_CHUNK):
-                waiting.put_nowait((loop.time() + self._each_way, data))
-        waiting.put_nowait((loop.time() + self._each_way, b""))
+        passing = asyncio.create_task(_pass_on(waiting, writer))
+        loop, data = asyncio.get_running_loop(), b" "
+        while data:
+            try:
+                data = await reader.read(_CHUNK)
+            except OSError:
+                data = b""
+            waiting.put_nowait((loop.time() + self._each_way, data))
         await passing
 
-    @staticmethod
-    async def _pass_on(
-        waiting: "asyncio.Queue[tuple[float, bytes]]", writer: asyncio.StreamWriter
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        with suppress(OSError):
-            while True:
-                due, data = await waiting.get()
-                if (rest := due - loop.time()) > 0:
-                    await asyncio.sleep(rest)
-                if not data:
-                    break
+
+async def _pass_on(
+    waiting: "asyncio.Queue[tuple[float, bytes]]", writer: asyncio.StreamWriter
+) -> None:
+    loop, data = asyncio.get_running_loop(), b" "
+    with suppress(OSError):  # whoever it is for has gone
+        while data:
+            due, data = await waiting.get()
+            if (rest := due - loop.time()) > 0:
+                await asyncio.sleep(rest)
+            if data:
                 writer.write(data)
                 await writer.drain()
-        writer.close()
+        writer.write_eof()
 
 
 @contextmanager

@@ -68,8 +68,8 @@ class Table:
     def judge(self, what: str, value: float, limit: Limit, form: str = "{:.2f}") -> None:
         """In a table whose columns are what, value, budget and verdict."""
         sign, budget = limit
-        shown = form.format(value)
-        self.add(f"**{what}**", f"**{shown}**", f"{sign} {_number(budget, form)}", verdict(value, limit))
+        shown, wanted = form.format(value), f"{sign} {_number(budget, form)}"
+        self.add(f"**{what}**", f"**{shown}**", wanted, verdict(value, limit))
 
     def markdown(self) -> str:
         head, *rows = self._rows

@@ -1,8 +1,8 @@
 """Upload → classified, all of it: CPU per image of every process, against the bare model, and
 against the same flow in the common way.
 
-The bare loop is the same decode and inference and nothing else, measured alone between the rounds of
-the others, in the same run.
+The bare loop is the same decode and inference and nothing else, measured alone between the rounds
+of the others, in the same run.
 """
 
 import json
@@ -10,6 +10,7 @@ import time
 from contextlib import closing
 from dataclasses import dataclass, field
 
+import httpx
 from websockets.sync.client import connect
 
 from bench import flow, plot, uploads
@@ -164,8 +165,8 @@ def _by_part(off: Flow, instant: Flow, bare: float) -> Table:
     table.add("claim, store, project, apply, live feed", *stored)
     children = off.of("children")
     table.add("decode and infer, as in the bare loop", f"{bare:.2f}", "")
-    slower = f"{children - bare:.2f}"
-    table.add("… more than that in the children (locked up, and beside everything else)", slower, "")
+    slower = "… more than that in the children (locked up, and beside everything else)"
+    table.add(slower, f"{children - bare:.2f}", "")
     asking = off.ours - children - instant.ours
     more = f"{off.postgres - instant.postgres:.2f}"
     table.add("asking the children; everything slower beside them", f"{asking:.2f}", more)
@@ -205,8 +206,8 @@ def _told(counted: Counted) -> Table:
     table = Table(
         "Statements per image, from PostgreSQL's log",
         "per image", "mean ms, waits included", "statement",
-        says=f"{counted.images} images from {CLIENTS} clients. Commits are transactions that wrote: "
-        f"{commits(counted.statements) / counted.images:.2f} by the log, "
+        says=f"{counted.images} images from {CLIENTS} clients. Commits are transactions that "
+        f"wrote: {commits(counted.statements) / counted.images:.2f} by the log, "
         f"{counted.writers / counted.images:.2f} by the transaction counter.",
     )  # fmt: skip
     rare = 0
@@ -271,9 +272,9 @@ def _bar(whole: Flow) -> dict[str, float]:
     """Celery's processes do the model's work and the queue's alike."""
     parts = {
         "decode and infer": whole.of("children"),
+        "Celery, decode and infer included": whole.of("Celery"),
         "web server, its jobs included": whole.of("server", "web"),
         "PostgreSQL": whole.postgres,
-        "Celery, decode and infer included": whole.of("Celery"),
         "Redis": whole.of("Redis"),
     }
     return {name: value for name, value in parts.items() if value}
@@ -291,8 +292,6 @@ def idle_latency(server: Measured, count: int) -> list[float]:
 
 def _waits(live: str, upload: str, count: int) -> list[float]:
     """Seconds from the answer to the label on a socket, one image at a time."""
-    import httpx
-
     waits, content = [], two_megapixels()
     headers = {"Authorization": f"Bearer {TOKEN}"}
     with (

@@ -67,9 +67,7 @@ def curves(
             for a, b in line
         ]
         at = _right(across, line[-1][0]) + 10
-        parts.append(
-            f'<text class="d{number % 8}" x="{at:.0f}" y="{ends[name] + 4:.0f}">{escape(name)}</text>'
-        )
+        parts.append(_text(at, ends[name] + 4, name, kind=f"d{number % 8}"))
     return _svg(title, parts, _HEIGHT)
 
 
@@ -79,11 +77,13 @@ def bars(title: str, unit: str, rows: dict[str, dict[str, float]]) -> str:
     left, thick, gap = 190, 30, 16
     most = max(sum(row.values()) for row in rows.values())
     per = (_WIDTH - left - 90) / most
-    parts = [f'<text class="title" x="20" y="30">{escape(title)}</text>']
+    parts = [_text(20, 30, title, kind="title")]
     for index, (label, row) in enumerate(rows.items()):
         top, at = 52 + index * (thick + gap), float(left)
         middle = top + thick / 2 + 5
-        parts.append(f'<text x="{left - 12}" y="{middle:.0f}" text-anchor="end">{escape(label)}</text>')
+        parts.append(
+            f'<text x="{left - 12}" y="{middle:.0f}" text-anchor="end">{escape(label)}</text>'
+        )
         for name, value in row.items():
             shade = f'class="d{names.index(name) % 8}"'
             told = f"<title>{escape(name)}: {value:.1f} {escape(unit)}</title>"
@@ -93,9 +93,11 @@ def bars(title: str, unit: str, rows: dict[str, dict[str, float]]) -> str:
             )
             at += max(0.0, value) * per
         whole = f"{sum(row.values()):.1f} {unit}"
-        parts.append(f'<text x="{at + 8:.0f}" y="{middle:.0f}">{escape(whole)}</text>')
+        parts.append(_text(at + 8, middle, whole))
     bottom = 52 + len(rows) * (thick + gap)
-    return _svg(title, [*parts, *_legend(names, bottom + 8)], bottom + 26 * ((len(names) + 1) // 2) + 8)
+    return _svg(
+        title, [*parts, *_legend(names, bottom + 8)], bottom + 26 * ((len(names) + 1) // 2) + 8
+    )
 
 
 def save(name: str, svg: str, directory: Path = IMAGES) -> str:
@@ -136,41 +138,33 @@ def _marks(axis: Axis, scale: Scale) -> list[float]:
 def _step(span: float) -> float:
     """Round, with four to eight of them in the span."""
     rough = max(span, 1e-9) / 5
-    power = 10 ** math.floor(math.log10(rough))
+    power: float = 10.0 ** math.floor(math.log10(rough))
     return next(base * power for base in (1, 2, 5, 10) if base * power >= rough)
 
 
 def _frame(title: str, x: Axis, y: Axis, across: Scale, up: Scale) -> list[str]:
     right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
     parts = [
-        f'<text class="title" x="20" y="26">{escape(title)}</text>',
-        f'<text class="quiet" x="20" y="44">{escape(y.says)}</text>',
-        f'<text class="quiet" x="{(_LEFT + right) / 2:.0f}" y="{_HEIGHT - 12}" '
-        f'text-anchor="middle">{escape(x.says)}</text>',
+        _text(20, 26, title, kind="title"),
+        _text(20, 44, y.says, kind="quiet"),
+        _text((_LEFT + right) / 2, _HEIGHT - 12, x.says, kind="quiet", anchor="middle"),
     ]
     for mark in _marks(y, up):
         at = _down(up, mark)
-        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>')
-        parts.append(
-            f'<text class="quiet" x="{_LEFT - 8}" y="{at + 4:.1f}" text-anchor="end">'
-            f"{_short(mark)}</text>"
-        )
+        parts.append(_line("grid", (_LEFT, at), (right, at)))
+        parts.append(_text(_LEFT - 8, at + 4, _short(mark), kind="quiet", anchor="end"))
     for mark in _marks(x, across):
         at = _right(across, mark)
-        parts.append(f'<line class="axis" x1="{at:.1f}" x2="{at:.1f}" y1="{bottom}" y2="{bottom + 5}"/>')
-        parts.append(
-            f'<text class="quiet" x="{at:.1f}" y="{bottom + 20}" text-anchor="middle">'
-            f"{_short(mark)}</text>"
-        )
-    parts.append(f'<line class="axis" x1="{_LEFT}" x2="{right}" y1="{bottom}" y2="{bottom}"/>')
-    return parts
+        parts.append(_line("axis", (at, bottom), (at, bottom + 5)))
+        parts.append(_text(at, bottom + 20, _short(mark), kind="quiet", anchor="middle"))
+    return [*parts, _line("axis", (_LEFT, bottom), (right, bottom))]
 
 
 def _limit(limit: tuple[float, str], up: Scale) -> list[str]:
     at, right = _down(up, limit[0]), _WIDTH - _RIGHT
     return [
-        f'<line class="limit" x1="{_LEFT}" x2="{right}" y1="{at:.1f}" y2="{at:.1f}"/>',
-        f'<text class="quiet" x="{_LEFT + 8}" y="{at - 6:.1f}">{escape(limit[1])}</text>',
+        _line("limit", (_LEFT, at), (right, at)),
+        _text(_LEFT + 8, at - 6, limit[1], kind="quiet"),
     ]
 
 
@@ -181,7 +175,7 @@ def _legend(names: Sequence[str], top: float) -> list[str]:
         parts.append(
             f'<rect class="d{number % 8}" x="{left}" y="{down:.0f}" width="14" height="14"/>'
         )
-        parts.append(f'<text x="{left + 22}" y="{down + 12:.0f}">{escape(name)}</text>')
+        parts.append(_text(left + 22, down + 12, name))
     return parts
 
 
@@ -213,18 +207,23 @@ def _short(value: float) -> str:
     return f"{value:.4g}"
 
 
+def _text(x: float, y: float, says: str, *, kind: str = "", anchor: str = "start") -> str:
+    where = f'x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"'
+    return f'<text class="{kind}" {where}>{escape(says)}</text>'
+
+
+def _line(kind: str, begin: tuple[float, float], end: tuple[float, float]) -> str:
+    (a, b), (c, d) = begin, end
+    return f'<line class="{kind}" x1="{a:.1f}" y1="{b:.1f}" x2="{c:.1f}" y2="{d:.1f}"/>'
+
+
 def _svg(title: str, parts: Sequence[str], height: float) -> str:
     light = "".join(f".s{n}{{stroke:{c}}}.d{n}{{fill:{c}}}" for n, c in enumerate(_LIGHT))
     dark = "".join(f".s{n}{{stroke:{c}}}.d{n}{{fill:{c}}}" for n, c in enumerate(_DARK))
     style = f"{_STYLE}{light}\n@media (prefers-color-scheme: dark){{{_STYLE_DARK}{dark}}}"
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" '
-            f'width="{_WIDTH}" height="{height:.0f}" role="img" aria-label="{escape(title)}">',
-            f"<style>{style}</style>",
-            f'<rect class="paper" width="{_WIDTH}" height="{height:.0f}" rx="8"/>',
-            *parts,
-            "</svg>",
-            "",
-        ]
+    size = f'viewBox="0 0 {_WIDTH} {height:.0f}" width="{_WIDTH}" height="{height:.0f}"'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="{escape(title)}">'
     )
+    paper = f'<rect class="paper" width="{_WIDTH}" height="{height:.0f}" rx="8"/>'
+    return "\n".join([head, f"<style>{style}</style>", paper, *parts, "</svg>", ""])

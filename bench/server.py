@@ -43,13 +43,13 @@ class Measured:
 
     def done_since(self, position: int) -> int:
         """By the feed, which is what clients see, whatever jobs there are behind it."""
-        query = {"types": "classification_updated", "limit": 200}
-        found = 0
+        query, most, found = {"types": "classification_updated"}, 200, 0
         with self.client() as client:
             while True:
-                items = client.get(_FEED, params={**query, "after": position}).json()["items"]
+                asked = {**query, "limit": str(most), "after": str(position)}
+                items = client.get(_FEED, params=asked).json()["items"]
                 found += len(items)
-                if len(items) < query["limit"]:
+                if len(items) < most:
                     return found
                 position = items[-1]["seq"]
 

@@ -1,4 +1,4 @@
-"""The web process: an upload becomes a file, a row and a task; a socket tells what was published."""
+"""The web process: an upload becomes a file, a row and a task; a socket tells what is published."""
 
 import hashlib
 import os
