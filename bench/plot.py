@@ -1,7 +1,7 @@
 """Curves and bars as SVG, written by hand: small, sharp, and readable on light and dark pages."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -47,7 +47,11 @@ class Scale:
 
 
 def curves(
-    title: str, x: Axis, y: Axis, lines: dict[str, Points], limit: tuple[float, str] | None = None
+    title: str,
+    x: Axis,
+    y: Axis,
+    lines: Mapping[str, Points],
+    limit: tuple[float, str] | None = None,
 ) -> str:
     """Each line is named at its end."""
     xs = [point[0] for line in lines.values() for point in line]
@@ -71,7 +75,7 @@ def curves(
     return _svg(title, parts, _HEIGHT)
 
 
-def bars(title: str, unit: str, rows: dict[str, dict[str, float]]) -> str:
+def bars(title: str, unit: str, rows: Mapping[str, Mapping[str, float]]) -> str:
     """One bar a row, made of its parts, which are named below."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row))
     left, thick, gap = 190, 30, 16
