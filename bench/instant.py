@@ -3,12 +3,12 @@
 from typing import Any
 
 from safelight import wiring
-from safelight.classification.base import Prediction
+from safelight.classification.base import Drawing, Prediction
 from safelight.cli.main import main
 
 
 class Instant:
-    name, model, model_hash, remote = "instant", "instant", None, False
+    name, model, model_hash, remote, dimensions = "instant", "instant", None, False, 0
 
     async def open(self) -> None: ...
     async def close(self) -> None: ...
@@ -16,6 +16,14 @@ class Instant:
     async def classify(self, data: bytes | int, **_: bool) -> Prediction:
         del data
         return Prediction("NOTHING", 1.0)
+
+    async def draw(self, data: bytes | int, **_: bool) -> Drawing:
+        del data
+        return Drawing()
+
+    async def draw(self, data: bytes | int, **_: bool) -> Drawing:
+        del data
+        return Drawing()
 
 
 def build(*_: Any) -> Instant:

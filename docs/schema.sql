@@ -230,6 +230,15 @@ CREATE FUNCTION public.classification_under_way(p_status text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT p_status IN ('pending', 'running') $$;
 
+CREATE FUNCTION public.credentials_changed() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_notify('safelight', '["",[["credentials",""]]]');
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.feed_lock(p_organization text) RETURNS void
     LANGUAGE sql
     AS $$ SELECT pg_advisory_xact_lock(1, hashtext(p_organization)) $$;
@@ -2330,6 +2339,24 @@ CREATE INDEX uploads_search ON public.uploads USING gin (search) WITH (fastupdat
 CREATE INDEX uploads_unfinished ON public.uploads USING btree (organization, classification_status, event_time DESC, name DESC) WHERE (classification_status <> 'done'::text);
 
 CREATE INDEX users_ends_at ON public.users USING btree (ends_at) WHERE (ends_at IS NOT NULL);
+
+CREATE TRIGGER changed AFTER UPDATE ON public.memberships FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER changed AFTER UPDATE ON public.sessions FOR EACH ROW WHEN (((new.expires_at < old.expires_at) OR ((to_jsonb(old.*) - '{seen_at,expires_at}'::text[]) IS DISTINCT FROM (to_jsonb(new.*) - '{seen_at,expires_at}'::text[])))) EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER changed AFTER UPDATE ON public.tokens FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER changed AFTER UPDATE ON public.users FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER gone AFTER DELETE ON public.memberships FOR EACH ROW EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER gone AFTER DELETE ON public.sessions FOR EACH ROW EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER gone AFTER DELETE ON public.tokens FOR EACH ROW EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER gone AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION public.credentials_changed();
+
+CREATE TRIGGER made AFTER INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION public.credentials_changed();
 
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);

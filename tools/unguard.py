@@ -3,9 +3,10 @@
     failpoints   each `@write` of a repo, each literal `hit` and `reach`
     asserts      each `assert_never`
     errors       each error's row in docs/errors.md, and each code's name in the tests
+    known        each trigger that tells of changed credentials, and each unit that changes them
 
 Nothing on disk changes: the gates are functions of text and get the text without the guard. A guard
-that nobody misses is printed, and the exit status is 1. Without an argument all three are tried.
+that nobody misses is printed, and the exit status is 1. Without an argument all are tried.
 """
 
 import argparse
@@ -19,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from gates import errors, failpoints, unions  # noqa: E402
+from gates import errors, failpoints, known, sql, unions  # noqa: E402
 from gates.sources import texts_of_tests  # noqa: E402
 from points import decorators, parsed, sources  # noqa: E402
 
@@ -90,6 +91,30 @@ def unmissed_errors() -> Iterator[str]:
         yield "" if errors.unnamed(same, without) else f"the test of {code}"
 
 
+def unmissed_known() -> Iterator[str]:
+    migrations, owned = sql.baseline(), sql.made_tables(sql.baseline())
+    before = set(known.unwatched(migrations, sources(), owned, ()))
+    for trigger in re.findall(r"CREATE TRIGGER[^;]*credentials_changed\(\);", migrations):
+        after = known.unwatched(migrations.replace(trigger, ""), sources(), owned, ())
+        yield "" if set(after) - before else trigger.partition(" FOR ")[0]
+    tables = known.tables(sources(), owned)
+    past = set(known.outside_units(sources(), tables, ()))
+    for file, text in sources().items():
+        for call in known.changes(file, sources(), tables):
+            if ast.unparse(call.args[0]) in known.IN_A_UNIT:
+                changed = {**sources(), file: _with_database(text, call.args[0])}
+                after = known.outside_units(changed, tables, ())
+                yield "" if set(after) - past else f"{file}:{call.lineno} {ast.unparse(call)}"
+
+
+def _with_database(text: str, argument: ast.expr) -> str:
+    lines = text.splitlines()
+    line = lines[argument.lineno - 1]
+    rest = line[argument.end_col_offset :]
+    lines[argument.lineno - 1] = f"{line[: argument.col_offset]}self.units.db{rest}"
+    return "\n".join(lines)
+
+
 def _blank(text: str, statement: ast.stmt) -> str:
     """`pass` in its place, as nothing may be an empty block."""
     lines = text.splitlines()
@@ -109,6 +134,7 @@ KINDS: dict[str, Callable[[], Iterator[str]]] = {
     "failpoints": unmissed_failpoints,
     "asserts": unmissed_asserts,
     "errors": unmissed_errors,
+    "known": unmissed_known,
 }
 
 

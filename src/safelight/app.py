@@ -17,6 +17,7 @@ from safelight.http.frame import Frame, Registry
 from safelight.ingest.contract import DatabaseError
 from safelight.ingest.routes import router as ingest
 from safelight.library.routes import router as library
+from safelight.library.thumbnails.routes import router as thumbnails
 from safelight.live.routes import router as live
 from safelight.objects.notifications.routes import router as events
 from safelight.quotas.routes import router as quotas
@@ -30,6 +31,7 @@ ROUTERS = (
     ingest,
     events,
     library,
+    thumbnails,
     generations,
     artifacts,
     approvals,

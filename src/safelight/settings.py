@@ -184,7 +184,7 @@ class Settings(BaseSettings):
     )
     workers_ai_timeout_seconds: Seconds = Field(30, description="Limit of one Workers AI request.")
     thumbnails: Literal["on", "off"] = Field(
-        "on", description="Reserved for small renditions; has no effect yet."
+        "on", description="Whether small renditions of images are made, for galleries."
     )
 
     # Generations

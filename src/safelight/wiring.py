@@ -45,6 +45,7 @@ from safelight.library import entry as library_entry
 from safelight.library import jobs as library_jobs
 from safelight.library.project import Deliver
 from safelight.library.services import open_library
+from safelight.library.thumbnails.services import open_thumbnails
 from safelight.live.messages import Messages
 from safelight.live.routes import Hub, Seats
 from safelight.objects import jobs as objects_jobs
@@ -159,7 +160,11 @@ async def _open_features(
     classifier = build_classifier(base.settings, base.clock, sandbox)
     stack.push_async_callback(classifier.close)
     await classifier.open()  # one that cannot work stops the start
-    library = open_library(base, store, classification_jobs.RUN, telling=opened.telling)
+    classification = open_classification(base, store, classifier, opened.files)
+    library = open_library(
+        base, store, classification_jobs.RUN, classification.originals.remember,
+        telling=opened.telling,
+    )  # fmt: skip
     submissions = open_submissions(base, store, sandbox, classifier)
     deliver = Deliver(base.db, reactions(library.projection, submissions.deleted_sources))
     deleted = submissions.deleted_sources.on_artifact_deleted
@@ -167,9 +172,10 @@ async def _open_features(
         open_objects(base, opened, deliver.handle),
         open_accounts(base, secret),
         open_quotas(base),
-        open_ingest(base, directory, store, deliver.remember),
+        open_ingest(base, directory, store, deliver.remember, library.arrival.arrive),
         library,
-        open_classification(base, store, classifier),
+        open_thumbnails(base, store, sandbox),
+        classification,
         open_generations(base, store, sandbox, webhooks, when_artifact_deleted=deleted),
         submissions,
         open_admin(base),

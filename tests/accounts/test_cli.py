@@ -19,6 +19,7 @@ from harness import running
 from safelight import __version__
 from safelight.accounts.first_start import first_start
 from safelight.accounts.guard import Credentials
+from safelight.accounts.known import KnownCallers
 from safelight.cli.accounts import parse_duration
 from safelight.cli.main import exit_code, main
 from safelight.errors import (
@@ -88,7 +89,12 @@ def rows(run: Run, *arguments: str) -> list[dict[str, Any]]:
 
 
 def caller_of(url: str, secret: str) -> Any:
-    return with_database(url, lambda db: Credentials(db, SystemClock(), "k").of_token(secret))
+    return with_database(
+        url,
+        lambda db: Credentials(db, SystemClock(), "k", KnownCallers(Bus(db, "test"))).of_token(
+            secret
+        ),
+    )
 
 
 @pytest.mark.usefixtures("set_up")

@@ -8,10 +8,12 @@ from accounts.world import PASSWORD, World
 from safelight.accounts import repo
 from safelight.accounts.access import Role
 from safelight.accounts.guard import Credentials
+from safelight.accounts.known import KnownCallers
 from safelight.accounts.sign_in.flow import Opened, WrongPassword
 from safelight.accounts.sign_in.links import DeadLink, make_link
 from safelight.errors import InvalidRequest, RateLimited
 from safelight.infra import failpoints
+from safelight.infra.bus import Bus
 from safelight.infra.failpoints import FailpointError
 from safelight.testing.waiting import until
 
@@ -119,7 +121,9 @@ async def test_a_session_unused_for_thirty_days_has_ended(world: World, ada: str
 
 async def test_another_secret_key_ends_every_session(world: World, ada: str) -> None:
     cookie = await world.cookie("ada")
-    assert await Credentials(world.db, world.clock, "z" * 32).of_session(cookie) is None
+    known = KnownCallers(Bus(world.db, "other"))
+    other = Credentials(world.db, world.clock, "z" * 32, known)
+    assert await other.of_session(cookie) is None
 
 
 @pytest.mark.parametrize("cookie", ["", "x", "\ud800", "a" * 100_000, "\x00"])

@@ -65,6 +65,7 @@ class World:
     clock: HandClock = field(default_factory=HandClock)
     ids: RandomIds = field(default_factory=RandomIds)
     passwords: Passwords = CHEAP
+    origin: str = "test"  # as the bus knows it; it listens where it is started
 
     def __post_init__(self) -> None:
         self.registry = Registry(
@@ -81,7 +82,8 @@ class World:
         self.app = Frame(api, self.registry, {})
 
     def base(self) -> Base:
-        bus, clock = Bus(self.db, "test"), self.clock
+        bus, clock = Bus(self.db, self.origin), self.clock
+        self.bus = bus
         queue = Queue(self.db, bus, clock, owner="test", node="test", kinds=())
         self.units = Units(self.db, bus, clock)
         return Base(self.settings, clock, self.ids, Metrics(), self.db, bus, queue, self.units)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageCms
 
 PHOTOS = Path(__file__).parents[1] / "photos"
 FORMATS = ("JPEG", "PNG", "WEBP", "GIF", "AVIF")
@@ -123,3 +123,10 @@ def lying_avif(size: tuple[int, int], claimed: tuple[int, int] = (64, 64)) -> by
     at = data.index(b"ispe") + 8
     data[at : at + 8] = struct.pack(">II", *claimed)
     return bytes(data)
+
+
+def odd_profile() -> bytes:
+    """Of a screen whose red and green lamps are swapped: what is red by it looks green."""
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    swapped = profile.replace(b"rXYZ", b"?XYZ").replace(b"gXYZ", b"rXYZ").replace(b"?XYZ", b"gXYZ")
+    return swapped.replace(b"sRGB", b"oRGB").replace("sRGB".encode("utf-16-be"), b"\0o\0R\0G\0B")

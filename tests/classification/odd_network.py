@@ -7,12 +7,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from safelight.classification.base import ModelError, Prediction, Undecodable
+from safelight.classification.base import Drawing, ModelError, Prediction, Undecodable
 from safelight.classification.network import classify
 from safelight.errors import ConfigurationError
 from safelight.sandbox.protocol import Answer, SandboxTasks
 
-ANSWER = Prediction("DAISY", 0.5, labels=(("DAISY", 0.5),))
+ANSWER = Prediction("DAISY", 0.5, Drawing(color="#ff8800"), (("DAISY", 0.5),))
 
 
 def _predict(data: bytes, **_: bool) -> Prediction:

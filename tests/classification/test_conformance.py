@@ -65,14 +65,14 @@ async def test_a_photograph_gets_a_label_and_a_score(classifier: Classifier, nam
     found = await classifier.classify(photo(name))
     assert re.fullmatch("[A-Z][-A-Z' .]*", found.label)
     assert 0 <= found.score <= 1
-    assert found.thumbnail is found.embedding is None
+    assert found.drawing.thumbnail is found.drawing.embedding is None
 
 
 async def test_an_embedding_is_there_only_if_asked_for(classifier: Classifier) -> None:
     """Every classifier may be asked; the network of our own has one to give."""
     found = await classifier.classify(photo("cat"), embedding=True)
-    assert (found.embedding is not None) == (classifier.name == "lite0")
-    assert (await classifier.classify(photo("cat"))).embedding is None
+    assert (found.drawing.embedding is not None) == (classifier.name == "lite0")
+    assert (await classifier.classify(photo("cat"))).drawing.embedding is None
 
 
 @pytest.mark.parametrize("orientation", [1, 6])
@@ -81,9 +81,9 @@ async def test_a_thumbnail_is_made_from_the_same_decode(
 ) -> None:
     data = turned(four_colours((1800, 1200)), orientation)
     found = await classifier.classify(data, thumbnail=True)
-    assert found.thumbnail
-    small = opened(found.thumbnail)
-    assert (small.format, small.size) == ("WEBP", (512, 341))
+    assert found.drawing.thumbnail
+    small = opened(found.drawing.thumbnail)
+    assert (small.format, small.size) == ("WEBP", (320, 213))
     assert not small.getexif()
 
 
@@ -111,7 +111,7 @@ async def test_bytes_that_are_no_image_are_undecodable(
 async def test_odd_shapes_are_classified(classifier: Classifier, size: tuple[int, int]) -> None:
     found = await classifier.classify(plain("orange", size), thumbnail=True)
     assert isinstance(found, Prediction)
-    assert found.thumbnail
+    assert found.drawing.thumbnail
 
 
 async def test_sixteen_at_once_agree_with_one_after_another(classifier: Classifier) -> None:

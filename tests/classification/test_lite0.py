@@ -43,7 +43,9 @@ def pixels(data: bytes) -> NDArray[np.uint8]:
 
 
 def cosine(one: Prediction, other: Prediction) -> float:
-    first, second = (np.frombuffer(p.embedding or b"", "<f2").astype(float) for p in (one, other))
+    first, second = (
+        np.frombuffer(p.drawing.embedding or b"", "<f2").astype(float) for p in (one, other)
+    )
     return float(first @ second)
 
 
@@ -57,7 +59,7 @@ def test_photographs_get_the_labels_people_would_give(
     found = predict(photo(name))
     assert found.label in labels
     assert least < found.score < 1
-    assert found.thumbnail is None
+    assert found.drawing.thumbnail is None
 
 
 def test_the_graph_and_its_folded_weights_equal_the_plain_network(
@@ -90,8 +92,8 @@ def test_the_graph_is_what_its_maker_makes() -> None:
 
 def test_the_embedding_finds_the_same_picture_again(predict: Predict) -> None:
     cat, coffee = predict(photo("cat"), embedding=True), predict(photo("coffee"), embedding=True)
-    assert cat.embedding
-    assert len(cat.embedding) == 1280 * 2
+    assert cat.drawing.embedding
+    assert len(cat.drawing.embedding) == 1280 * 2
     smaller = encoded(opened(photo("cat")).resize((300, 200)), "WEBP", quality=60)
     assert cosine(cat, cat) == pytest.approx(1, abs=0.01)
     assert cosine(cat, predict(smaller, embedding=True)) > 0.8

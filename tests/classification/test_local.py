@@ -1,8 +1,10 @@
 """What a classifier makes of its children's ends and words; without a real network."""
 
 import asyncio
+import hashlib
 import json
 import os
+import struct
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -16,21 +18,26 @@ from structlog.testing import capture_logs
 
 from safelight.classification.base import (
     ChildDied,
+    Drawing,
     ModelAway,
     ModelError,
     Prediction,
     Undecodable,
 )
-from safelight.classification.local import LocalClassifier
+from safelight.classification.local import LocalClassifier, read
 from safelight.errors import ConfigurationError
 from safelight.sandbox.children import Kit
+from safelight.sandbox.facts import Garbled
 from safelight.sandbox.limits import SandboxLimits
+from safelight.sandbox.protocol import Answer
 from safelight.sandbox.sandbox import Sandbox
 from safelight.testing.waiting import until
 from sandbox.shared import is_locked, living
 
 KIT = Kit.of("classification.odd_network", at_once=2)
-ANSWER = Prediction("DAISY", 0.5, labels=(("DAISY", 0.5),))
+EMPTY = hashlib.sha256(b"").hexdigest()
+ANSWER = Prediction("DAISY", 0.5, Drawing(color="#ff8800", digest=EMPTY), (("DAISY", 0.5),))
+TRUE = {"labels": [["DAISY", 0.5]], "embedding": 0, "color": "#ff8800", "digest": EMPTY}
 LIMITS = SandboxLimits(memory_bytes=256 * 1024 * 1024, cpu_seconds=1)
 
 
@@ -173,7 +180,7 @@ async def test_children_killed_at_any_moment_cost_no_image(
             await until(lambda: any(map(_is_at_it, living(KIT.module))))
             os.pwrite(image.fileno(), b"fine", 0)  # the next child is not to stop at it again
             killed.append(await _shot(_is_at_it))
-            assert await answer == ANSWER
+            assert (await answer).label == ANSWER.label
             killed.append(await _shot(_waits))
     assert len(set(killed)) == 9
 
@@ -182,22 +189,32 @@ async def test_children_killed_at_any_moment_cost_no_image(
     "facts",
     [
         {},
-        {"labels": [], "embedding": 0},
-        {"labels": [["<b>NOT A CLASS</b>", 0.5]], "embedding": 0},
-        {"labels": [["DAISY", 7]], "embedding": 0},
-        {"labels": [["DAISY", float("nan")]], "embedding": 0},
-        {"labels": [["DAISY", 0.5]], "embedding": "x"},
-        {"labels": "DAISY", "embedding": 0},
-        {"labels": [["DAISY", 0.5, 3]], "embedding": 0},
-        {"labels": [["DAISY", 0.5]] * 6, "embedding": 0},
-        {"labels": [[["DAISY"], 0.5]], "embedding": 0},
-        {"labels": [["DAISY", True]], "embedding": 0},
-        {"labels": [["DAISY", 0.5]], "embedding": 1},
-        {"labels": [["DAISY", 0.5]], "embedding": 0, "more": 1},
-        {"undecodable": ["no picture"], "decoder": ""},
-        {"undecodable": "no picture"},
-        {"undecodable": "x" * 3000, "decoder": ""},
-        {"undecodable": "no picture", "decoder": "\0"},
+        {"labels": [["DAISY", 0.5]], "embedding": 0},
+        {**TRUE, "labels": []},
+        {**TRUE, "labels": [["<b>NOT A CLASS</b>", 0.5]]},
+        {**TRUE, "labels": [["DAISY", 7]]},
+        {**TRUE, "labels": [["DAISY", float("nan")]]},
+        {**TRUE, "labels": "DAISY"},
+        {**TRUE, "labels": [["DAISY", 0.5, 3]]},
+        {**TRUE, "labels": [["DAISY", 0.5]] * 6},
+        {**TRUE, "labels": [[["DAISY"], 0.5]]},
+        {**TRUE, "labels": [["DAISY", True]]},
+        {**TRUE, "embedding": "x"},
+        {**TRUE, "embedding": 1},
+        {**TRUE, "color": "red"},
+        {**TRUE, "color": "#FF8800"},
+        {**TRUE, "color": "#ff8800;"},
+        {**TRUE, "color": None},
+        {**TRUE, "digest": EMPTY[1:]},
+        {**TRUE, "digest": EMPTY.upper()},
+        {**TRUE, "digest": None},
+        {**TRUE, "more": 1},
+        {"undecodable": ["no picture"], "decoder": "", "digest": EMPTY},
+        {"undecodable": "no picture", "digest": EMPTY},
+        {"undecodable": "no picture", "decoder": ""},
+        {"undecodable": "no picture", "decoder": "", "digest": "none"},
+        {"undecodable": "x" * 3000, "decoder": "", "digest": EMPTY},
+        {"undecodable": "no picture", "decoder": "\0", "digest": EMPTY},
         {"failed": 7},
         {"failed": "x" * 3000},
         {"failed": "\ud800"},
@@ -215,6 +232,64 @@ async def test_a_child_in_the_hands_of_an_image_is_not_believed(
         await classifier.classify(json.dumps({**facts}).encode())
     assert await classifier.classify(b"") == ANSWER
     assert liar not in living(KIT.module)
+
+
+def webp(data: bytes = bytes(14), kind: bytes = b"VP8 ", more: int = 0) -> bytes:
+    body = b"WEBP" + kind + len(data).to_bytes(4, "little") + data
+    return b"RIFF" + (len(body) + more).to_bytes(4, "little") + body
+
+
+@pytest.mark.parametrize(
+    ("data", "fine"),
+    [
+        (webp(), True),
+        (webp(kind=b"VP8X"), True),
+        (webp(b"\x10" + bytes(13), b"VP8X"), True),  # see-through
+        (b"", False),
+        (b"\xff\xd8\xff" + bytes(50), False),
+        (webp(kind=b"EXIF"), False),
+        (webp(more=1), False),
+        (webp() + b"<script>", False),
+        (webp(bytes(300_000)), False),
+        *((webp(bytes([flag]) + bytes(13), b"VP8X"), False) for flag in (0x20, 0x08, 0x04, 0x02)),
+    ],
+)
+def test_a_thumbnail_is_a_small_webp_without_notes(data: bytes, fine: bool) -> None:
+    answer = Answer(TRUE, data)
+    if fine:
+        assert read(answer, thumbnail=True, dimensions=0).drawing.thumbnail == data
+        return
+    with pytest.raises(Garbled):
+        read(answer, thumbnail=True, dimensions=0)
+
+
+def test_what_nobody_asked_for_is_not_taken() -> None:
+    with pytest.raises(Garbled):
+        read(Answer(TRUE, webp()), thumbnail=False, dimensions=0)
+    with pytest.raises(Garbled):
+        read(Answer({**TRUE, "embedding": 4}, bytes(4)), thumbnail=False, dimensions=0)
+
+
+@pytest.mark.parametrize(
+    ("values", "fine"),
+    [
+        ((0.5, -0.5), True),
+        ((65504.0, 6e-8), True),
+        ((0.5,), False),
+        ((0.5, 0.5, 0.5), False),
+        ((0.5, float("nan")), False),
+        ((float("inf"), 0.5), False),
+        ((0.5, float("-inf")), False),
+    ],
+)
+def test_an_embedding_is_so_many_numbers(values: tuple[float, ...], fine: bool) -> None:
+    vector = struct.pack(f"<{len(values)}e", *values)
+    answer = Answer({**TRUE, "embedding": len(vector)}, vector)
+    if fine:
+        assert read(answer, thumbnail=False, dimensions=2).drawing.embedding == vector
+        return
+    with pytest.raises(Garbled):
+        read(answer, thumbnail=False, dimensions=2)
 
 
 async def test_a_child_that_refuses_an_image_goes_on(classifier: LocalClassifier) -> None:

@@ -66,7 +66,7 @@ def test_a_network_sees_what_its_preprocessing_declares(tmp_path: Path, variant:
         found = model(encoded(Image.new("RGB", (300, 200), colour), "PNG"))
         assert found.label == label
         assert 0.16 < found.score <= 1
-        assert found.embedding is None
+        assert found.drawing.embedding is None
 
 
 async def test_the_model_goes_by_its_file_and_its_hash(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from PIL import Image, ImageFile
+from PIL import Image, ImageColor, ImageFile
 
 from classification.images import (
     FORMATS,
@@ -16,6 +16,7 @@ from classification.images import (
     four_colours,
     grainy,
     gray16,
+    odd_profile,
     opened,
     photo,
     plain,
@@ -60,14 +61,14 @@ def corners(image: NDArray[np.uint8]) -> list[NDArray[np.uint8]]:
 def test_pixels_and_thumbnail_are_upright(decoder: Decoder, orientation: int, kind: str) -> None:
     data = turned(four_colours(), orientation, kind)
     small = thumbnail(decoder, data)
-    assert small.size == (512, 341)
+    assert small.size == (320, 213)
     for image in (square(decoder, data), np.asarray(small.convert("RGB"))):
         found = corners(image)
         assert all(near(*pair, 40) for pair in zip(found, (RED, LIME, BLUE, WHITE), strict=True))
 
 
 def test_an_avif_is_turned_as_its_own_boxes_say(decoder: Decoder) -> None:
-    assert thumbnail(decoder, turned(four_colours(), 6, "AVIF")).size == (512, 341)
+    assert thumbnail(decoder, turned(four_colours(), 6, "AVIF")).size == (320, 213)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -183,17 +184,75 @@ def test_the_middle_lies_inside_and_has_a_pixel(size: tuple[int, int]) -> None:
 def test_odd_shapes_are_images_too(decoder: Decoder, size: tuple[int, int], kind: str) -> None:
     data = plain("red", size, kind)
     assert near(square(decoder, data).mean((0, 1)), RED)
-    assert max(thumbnail(decoder, data).size) <= 512
+    assert max(thumbnail(decoder, data).size) <= 320
 
 
-def test_a_colour_profile_goes_along_unless_it_is_large(decoder: Decoder) -> None:
-    image = four_colours()
-    small = thumbnail(decoder, encoded(image, "JPEG", icc_profile=b"p" * 600))
-    assert small.info["icc_profile"] == b"p" * 600
-    assert (
-        "icc_profile"
-        not in thumbnail(decoder, encoded(image, "JPEG", icc_profile=b"p" * 60_000)).info
-    )
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_thumbnail_holds_nothing_but_pixels(decoder: Decoder, kind: str) -> None:
+    exif = Image.Exif()
+    exif[0x010F] = "A maker of cameras"
+    notes = {} if kind == "GIF" else {"exif": exif, "icc_profile": odd_profile()}
+    with decoder.decoded(encoded(opened(photo("coffee")), kind, **notes)) as picture:
+        small = picture.thumbnail()
+    assert small[12:16] == b"VP8 "  # the plain form has no room for notes
+    assert opened(small).info.keys() <= {"loop", "background", "timestamp", "duration"}
+    assert not opened(small).getexif()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+def test_colours_look_as_their_profile_says(decoder: Decoder, mode: str) -> None:
+    image = Image.new(mode, (300, 200), "red")
+    data = encoded(image, "PNG", icc_profile=odd_profile())
+    assert near(thumbnail(decoder, data).getpixel((50, 50)), LIME, 30)
+
+
+@pytest.mark.parametrize("profile", [b"p" * 600, b"sRGB" + b"p" * 600, b"p" * 60_000, b""])
+def test_a_profile_that_says_nothing_changes_nothing(decoder: Decoder, profile: bytes) -> None:
+    data = encoded(Image.new("RGB", (300, 200), "red"), "JPEG", icc_profile=profile)
+    assert near(thumbnail(decoder, data).getpixel((50, 50)), RED)
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK"])
+def test_every_mode_has_a_thumbnail_and_a_colour(decoder: Decoder, mode: str) -> None:
+    colour = WHITE if mode == "1" else (200, 200, 200)
+    image = Image.new("RGB", (1300, 700), colour).convert(mode)
+    data = encoded(image, "JPEG" if mode == "CMYK" else "PNG")
+    assert near(thumbnail(decoder, data).convert("RGB").getpixel((50, 50)), colour, 4)
+    with decoder.decoded(data) as picture:
+        assert near(ImageColor.getrgb(picture.color()), colour, 4)
+
+
+def test_sixteen_bits_and_many_frames_have_a_thumbnail(decoder: Decoder) -> None:
+    deep = gray16(opened(photo("cat")).convert("L"))
+    assert thumbnail(decoder, deep).size == thumbnail(decoder, photo("cat")).size
+    frames = [Image.new("RGB", (300, 200), colour) for colour in ("red", "lime", "blue")]
+    moving = encoded(frames[0], "GIF", save_all=True, append_images=frames[1:])
+    assert near(thumbnail(decoder, moving).getpixel((9, 9)), RED)
+    assert getattr(thumbnail(decoder, moving), "n_frames", 1) == 1
+
+
+def with_a_little(background: str, colour: str, share: float) -> Image.Image:
+    image = Image.new("RGB", (400, 300), background)
+    image.paste(colour, (0, 0, 400, round(300 * share)))
+    return image
+
+
+@pytest.mark.parametrize(
+    ("image", "wanted"),
+    [
+        (Image.new("RGB", (1, 1), "red"), RED),
+        (with_a_little("white", "red", 0.3), RED),  # what is vivid is what people see
+        (with_a_little("white", "red", 0.01), WHITE),
+        (with_a_little("blue", "gray", 0.6), BLUE),
+        (with_a_little("#202020", "#808080", 0.3), (0x20, 0x20, 0x20)),
+        (Image.new("RGBA", (300, 200), (255, 0, 0, 0)), WHITE),
+    ],
+)
+def test_the_dominant_colour(
+    decoder: Decoder, image: Image.Image, wanted: tuple[int, int, int]
+) -> None:
+    with decoder.decoded(encoded(image, "PNG")) as picture:
+        assert near(ImageColor.getrgb(picture.color()), wanted, 4)
 
 
 def test_pillow_keeps_quiet_about_what_we_handle(decoder: Decoder) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from safelight.classification import repo
 from safelight.classification.jobs import RUN
-from safelight.classification.lifecycle import Result, RunTarget
+from safelight.classification.lifecycle import Finding, Result, RunTarget
 from safelight.infra.activity import Unit
 from safelight.infra.db import Database
 from safelight.infra.history import Line
@@ -65,9 +65,10 @@ async def applied(unit: Unit) -> bool:
     )
     job_id = JobId(await unit.connection.fetchval(row))
     job = Job(job_id, RUN, "org", {}, 1, 1)
-    mine, taken = await repo.apply(unit.connection, TARGET, RESULT, job, [LINE], [LINE])
+    finding = Finding(TARGET, RESULT, job, [LINE], [LINE])
+    [(mine, taken)] = await repo.apply(unit.connection, [finding], 2, embeds=True)
     assert mine
-    return taken
+    return bool(taken)
 
 
 async def dropped(unit: Unit) -> None:
@@ -178,7 +179,8 @@ async def test_who_lost_the_job_writes_nothing(database: Database) -> None:
         await with_run(connection, RunStatus.PENDING)
         await with_entry(connection, ("org", "a.jpg", "m", 1))
         lost = Job(JobId(1), RUN, "org", {}, 1, 1)
-        assert await repo.apply(connection, TARGET, RESULT, lost, [LINE], [LINE]) == (False, False)
+        finding = Finding(TARGET, RESULT, lost, [LINE], [LINE])
+        assert await repo.apply(connection, [finding], 2, embeds=True) == [(False, False)]
         assert await statuses(connection) == [RunStatus.PENDING]
         label = await connection.fetchval("SELECT classification_label FROM uploads")
         assert label is None

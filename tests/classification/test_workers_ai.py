@@ -51,7 +51,7 @@ async def asked(vendor: Vendor, *behaviours: Behaviour, **options: Any) -> Model
 async def test_the_account_is_asked_with_the_image_as_bytes(vendor: Vendor) -> None:
     async with client(vendor.url) as made:
         found = await made.classify(CAT)
-    assert (found.label, found.score, found.embedding) == ("PERSIAN CAT", 0.4071, None)
+    assert (found.label, found.score, found.drawing.embedding) == ("PERSIAN CAT", 0.4071, None)
     (request,) = vendor.requests
     assert request.path == f"/client/v4/accounts/account/ai/run/{MODEL}"
     assert request.headers["authorization"] == f"Bearer {TOKEN}"

@@ -1,12 +1,17 @@
 """News here and elsewhere: at once, gathered, and again after the connection was lost."""
 
 import asyncio
+import json
+import math
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import structlog
 
+from faults.relay import relay
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database, be_brief, seconds_left
 from safelight.infra.turns import whose
@@ -121,6 +126,63 @@ async def test_a_killed_listener_comes_back_and_asks_for_a_resync(database: Data
         await command.stop()
         await until(lambda: "after" in heard)
     assert resyncs == [1]
+
+
+async def test_whoever_subscribed_before_it_listens_is_asked_to_resync(database: Database) -> None:
+    """The database was slow, and news may have been missed."""
+    bus, resyncs = Bus(database, "one"), list[int]()
+    bus.subscribe("t", lambda _: None, resync=lambda: resyncs.append(1))
+    await bus.start()
+    assert resyncs == [1]
+    await bus.stop()
+
+
+SAID = "SELECT pg_notify('safelight', $1)"
+
+
+def said_by_a_trigger(detail: str) -> str:
+    return json.dumps(["", [["t", detail]]])
+
+
+async def test_what_the_database_says_is_heard_and_is_no_company(database: Database) -> None:
+    async with listening(database, "one") as (one, heard):
+        await until(lambda: one._greeted and not one._sending)
+        one._company_until = 0.0
+        await database.execute(SAID, said_by_a_trigger("x"))
+        await until(lambda: heard == ["x"])
+        assert one._company_until == 0.0
+
+
+async def test_it_says_how_far_it_has_heard(database: Database) -> None:
+    """All that was committed before then: whatever is asked for on the connection that listens is
+    answered after it."""
+    unstarted = Bus(database, "none")
+    assert unstarted.behind() == math.inf
+    async with listening(database, "one") as (one, heard):
+        assert one.behind() < math.inf
+        for number in range(5):
+            await database.execute(SAID, said_by_a_trigger(str(number)))
+            await until(partial(has_heard, one, time.monotonic()))
+            assert len(heard) == number + 1
+    assert one.behind() == math.inf
+
+
+def has_heard(bus: Bus, moment: float) -> bool:
+    return time.monotonic() - bus.behind() > moment
+
+
+async def test_while_it_hears_nothing_it_falls_behind(database_url: str) -> None:
+    async with relay(database_url) as (line, through):
+        db = await Database.open(through, pool_size=2)
+        async with listening(db, "one") as (one, _):
+            line.silence_at(b"SELECT 1")
+            await line.fell_silent.wait()
+            heard_all = one._heard_all
+            await until(lambda: one.behind() > 1)
+            assert one._heard_all in (heard_all, -math.inf)
+            await until(lambda: one.behind() < 1)  # by another connection
+            assert one._heard_all > heard_all
+        db.terminate()
 
 
 async def test_alone_it_sends_nothing_and_a_newcomer_is_greeted(database: Database) -> None:

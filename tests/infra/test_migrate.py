@@ -98,6 +98,20 @@ async def test_functions_are_all_new_or_all_old(database_url: str, point: str) -
     assert await answer(database_url) == 2
 
 
+async def test_what_the_server_offers_is_looked_for_at_every_start(database_url: str) -> None:
+    """Killed there, or without it, the next start finds it."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("DROP EXTENSION vector CASCADE; DROP TABLE embeddings")
+    failpoints.arm("migrate.embeddings", "raise")
+    with pytest.raises(failpoints.FailpointError):
+        await migrate(database_url)
+    failpoints.disarm()
+    await migrate(database_url)
+    await migrate(database_url)
+    assert await connection.fetchval("SELECT to_regclass('embeddings') IS NOT NULL")
+    await connection.close()
+
+
 async def test_bad_addresses_in_plain_words(postgres_url: str) -> None:
     from safelight.errors import Unavailable
 

@@ -258,3 +258,18 @@ async def test_a_statement_that_failed_is_not_committed_over(office: Office) -> 
             with suppress(asyncpg.DivisionByZeroError):
                 await unit.connection.execute("SELECT 1 / 0")
     assert await office.kept() is None
+
+
+async def test_units_each_of_whose_commits_is_news(office: Office) -> None:
+    units = Units(office.db, office.bus, SystemClock(), news=(TOPIC, "changed"))
+    async with units.open("acme"):
+        assert office.heard == [], "not before it has committed"
+    assert office.heard == [(TOPIC, "changed")]
+    with suppress(ZeroDivisionError):
+        async with units.open("acme"):
+            raise ZeroDivisionError
+    failpoints.arm("unit.close", "raise@1")
+    with pytest.raises(FailpointError):
+        async with units.open("acme") as unit:
+            unit.tell(Line("image:1", "first"))
+    assert office.heard == [(TOPIC, "changed")], "nor where nothing has"

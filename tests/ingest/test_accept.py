@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,10 @@ def good() -> AsyncIterator[bytes]:
 
 
 def build(db: Database, directory: IngestDirectory, limits: UploadLimits = LIMITS) -> Ingest:
-    return Ingest(units_of(db, SystemClock()), directory, limits, RandomIds(), Metrics())
+    return Ingest(
+        units_of(db, SystemClock()), directory, limits, RandomIds(), Metrics(),
+        timedelta(seconds=10), lambda _id, _image: None,
+    )  # fmt: skip
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ async def test_whoever_comes_while_another_chooses_is_told_at_once(yard: Yard) -
     async def record(name: str) -> Recording:
         async with yard.db.connection() as connection:
             wanted = replace(other, name=name)
-            return await repo.record_upload_unless_taken(connection, wanted, "node", [])
+            return (await repo.record_upload_unless_taken(connection, wanted, "node", []))[0]
 
     async with yard.db.transaction() as holding:
         await holding.execute("SELECT names_lock('acme')")

@@ -90,7 +90,7 @@ async def test_the_delivery_is_leased_to_this_worker(yard: Yard) -> None:
 async def test_what_is_remembered_is_what_was_written(yard: Yard) -> None:
     """The delivery may skip reading its event: it must not make a difference."""
     await yard.bring(await yard.receive())
-    [(event_id, remembered)] = yard.deliver._fresh.items()
+    [(event_id, remembered)] = yard.deliver._fresh._known.items()
     assert remembered == await objects_repo.event(yard.db, event_id)
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from safelight.classification.base import (
     ChildDied,
+    Drawing,
     ModelAway,
     ModelError,
     Prediction,
@@ -29,6 +30,11 @@ def label_of(content: bytes) -> str:
     return f"LABEL {hashlib.sha256(content).hexdigest()[:10].upper()}"
 
 
+def drawing_of(content: bytes) -> Drawing:
+    digest = hashlib.sha256(content).hexdigest()
+    return Drawing(None, b"small " + content[:20], f"#{digest[:6]}", digest)
+
+
 @dataclass
 class Scripted:
     """In the mood to wait, a call is put into `waiting`; what its future gets is the mood it goes
@@ -41,6 +47,7 @@ class Scripted:
     name: str = "scripted"
     model: str = "scripted"
     model_hash: str | None = None
+    dimensions: int = 0
 
     async def open(self) -> None:
         pass
@@ -61,4 +68,9 @@ class Scripted:
             raise FAILURES[mood]
         if data.startswith(BROKEN):
             raise Undecodable
-        return Prediction(label_of(data), 0.5, labels=((label_of(data), 0.5), ("OTHER", 0.25)))
+        labels = ((label_of(data), 0.5), ("OTHER", 0.25))
+        return Prediction(label_of(data), 0.5, drawing_of(data), labels)
+
+    async def draw(self, data: bytes | int, **_: bool) -> Drawing:
+        found = await self.classify(data)
+        return found.drawing

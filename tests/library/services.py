@@ -26,8 +26,10 @@ from safelight.library.project import Deliver
 from safelight.library.services import open_library
 from safelight.objects import jobs as objects
 from safelight.objects.events import Action
+from safelight.objects.local import LocalStore
 from safelight.objects.notifications.intake import Intake
-from safelight.objects.store import ObjectStore
+from safelight.objects.store import BlobFiles, ObjectStore
+from safelight.objects.upkeep import Scrub
 from safelight.settings import load
 
 START = 1_800_000_000_000
@@ -68,9 +70,15 @@ class Services:
             base.units, self.store, self.directory, self.queue, self.deliver.remember, base.metrics
         )
         self.intake = Intake(base.units)
-        self.handlers = self._handlers(
-            *open_classification(base, self.store, self.classifier).handlers
-        )
+        runs = open_classification(base, self.store, self.classifier, self._files(base))
+        self.originals = runs.originals
+        self.handlers = self._handlers(*runs.handlers)
+
+    def _files(self, base: Base) -> BlobFiles | None:
+        if not isinstance(self.store, LocalStore):
+            return None
+        scrub = Scrub(base.units, self.store._blobs, base.metrics)
+        return BlobFiles(self.store.open_blob, scrub.recheck)
 
     def _open_store(self, root: Path) -> ObjectStore:
         if not self.telling:

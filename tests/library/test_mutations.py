@@ -56,24 +56,24 @@ async def an_old_run_after_a_new_one(moves: Moves) -> None:
     await moves.redrive(0, 0)
 
 
-async def a_redriven_job_that_never_ends_well(moves: Moves) -> None:
+async def a_redriven_job_that_never_ends_well(moves: Moves, point: int) -> None:
     """It is for nothing, but each time it is about to say so its worker dies: buried again."""
     await moves.redrive(0)
     for _ in range(4):
-        await moves.work_badly(None, 0, DROP, "answer", lost=False)
+        await moves.work_badly(None, 0, point, "answer", lost=False)
     assert len(await moves.world.dead_letters()) == 1
 
 
 async def an_old_death_after_a_new_upload(moves: Moves) -> None:
     await dies_four_times(moves)
     await moves.upload("a.jpg", b"two", 1, 0, 0, 0)
-    await a_redriven_job_that_never_ends_well(moves)
+    await a_redriven_job_that_never_ends_well(moves, DROP)
 
 
 async def an_old_death_after_a_new_run(moves: Moves) -> None:
     await dies_four_times(moves)
     await moves.deliver_again(0, 0, 0)
-    await a_redriven_job_that_never_ends_well(moves)
+    await a_redriven_job_that_never_ends_well(moves, APPLY)
 
 
 async def a_worker_that_comes_back(moves: Moves) -> None:
@@ -140,16 +140,11 @@ async def marker(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
         return bool(await db.fetchval(held, organization, name) == run)
 
     monkeypatch.setattr(library_repo, "is_current", same_run)
-    await rewrite(db, "library_label", "AND idempotency_key = p_marker", "")
+    await rewrite(db, "library_result", "AND idempotency_key = p_marker", "")
 
 
 async def run_number(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def same_marker(db: Database, organization: str, name: str, marker: str, _: int) -> bool:
-        held = "SELECT idempotency_key FROM uploads WHERE organization = $1 AND name = $2"
-        return bool(await db.fetchval(held, organization, name) == marker)
-
-    monkeypatch.setattr(library_repo, "is_current", same_marker)
-    await rewrite(db, "library_label", "AND run = p_run", "")
+    await rewrite(db, "library_result", "AND run = p_run", "")
 
 
 async def marker_of_failures(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import obstore
 
-from library.scripted import BROKEN, label_of
+from library.scripted import BROKEN, drawing_of, label_of
 from library.story import Story
 from library.world import World
 from safelight.infra.history import SYSTEM
@@ -92,6 +92,8 @@ SELECT
       AND data ->> 'to' = status AND (status = 'STORED' OR data -> 'error' IS NOT NULL))))
    FROM images WHERE organization = $1) AS images,
   (SELECT jsonb_agg(to_jsonb(uploads)) FROM uploads WHERE organization = $1) AS uploads,
+  (SELECT jsonb_agg(to_jsonb(t) || jsonb_build_object('data', convert_from(data, 'LATIN1')))
+   FROM thumbnails AS t WHERE organization = $1) AS thumbnails,
   (SELECT jsonb_agg(to_jsonb(runs)) FROM classification_runs AS runs WHERE organization = $1) AS runs,
   (SELECT jsonb_agg(to_jsonb(jobs)) FROM jobs WHERE organization = $1) AS jobs,
   (SELECT jsonb_agg(to_jsonb(objects)) FROM objects WHERE key ^@ ($1 || '/') AND present) AS objects,
@@ -109,6 +111,7 @@ class Everything:
 
     images: list[Row]
     uploads: list[Row]
+    thumbnails: list[Row]
     runs: list[Row]
     jobs: list[Row]
     objects: list[Row]
@@ -133,6 +136,7 @@ async def check_end(world: World) -> None:
     assert rows == held, "the library is not what the store holds"
     _check_images(world, found, held)
     _check_entries(world, found)
+    _check_drawn(world, found)
     _check_work(found)
     _check_history(world, found)
 
@@ -177,6 +181,21 @@ def _check_entries(world: World, found: Everything) -> None:
         assert row["size_bytes"] == len(content)
         assert row["image_id"] in {image.id for image in world.story.images}
         assert not broken or run["error"]["code"] == "UNDECODABLE"
+
+
+def _check_drawn(world: World, found: Everything) -> None:
+    """What was drawn is of the entry's own bytes, and of nobody else's. A remote model's answer from
+    before a crash brought a label alone."""
+    small = {row["name"]: (row["idempotency_key"], row["data"]) for row in found.thumbnails}
+    for row in found.uploads:
+        marker = row["idempotency_key"]
+        drawing = drawing_of(world.story.contents[marker])
+        if row["classification_status"] == "done" and row["drawn"]:
+            assert (row["checksum"], row["dominant_color"]) == (drawing.digest, drawing.color)
+            assert small.pop(row["name"]) == (marker, (drawing.thumbnail or b"").decode("latin-1"))
+        else:
+            assert row["classification_status"] == "failed" or world.classifier.remote
+    assert small == {}, "a thumbnail without its entry"
 
 
 def _check_work(found: Everything) -> None:

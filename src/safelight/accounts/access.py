@@ -86,6 +86,14 @@ class User:
 
 
 @dataclass(frozen=True, slots=True)
+class UserSession:
+    user: User
+    opened_at: int
+    seen_at: int
+    expires_at: int
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     username: str
     role: Role

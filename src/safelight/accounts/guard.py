@@ -13,9 +13,10 @@ Most routes say it by name: `AsViewer`, `AsMember`, `MemberById`, … below. A r
 tests/web/test_access.py. They serve sockets as well: what they raise before the upgrade is answered
 over HTTP in the usual shape.
 
-Tokens and sessions become callers, asked afresh at every request, so that whatever was revoked,
-lowered or removed is so at once. Only digests are stored. The same-origin rule for cookies lives
-here too, so that no route can forget it.
+Tokens and sessions become callers. Who they are is kept in mind (known.py) and asked afresh after
+any change of accounts: whatever was revoked, lowered or removed is so at once in the process that
+did it, and within a second in every other. Only digests are stored. The same-origin rule for
+cookies lives here too, so that no route can forget it.
 """
 
 import hmac
@@ -37,6 +38,7 @@ from safelight.accounts.access import (
     digest,
     token_grant,
 )
+from safelight.accounts.known import KnownCallers
 from safelight.accounts.origin import SAFE_METHODS, from_foreign_page, from_own_page, own_origins
 from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.accounts.sign_in.attempts import of_address
@@ -76,6 +78,7 @@ class Credentials:
     db: Database
     clock: Clock
     secret_key: str
+    known: KnownCallers
 
     def session_digest(self, cookie: str) -> bytes:
         """Keyed: with another secret key every session has ended."""
@@ -85,7 +88,11 @@ class Credentials:
     async def of_token(self, secret: str) -> Caller | None:
         if not secret.startswith(TOKEN_PREFIX) or len(secret) > _LONGEST_SECRET:
             return None
-        token = await repo.token_with(self.db, digest(secret), self.clock.now_ms())
+        now, key = self.clock.now_ms(), digest(secret)
+        if caller := self.known.find(key, now):
+            return caller
+        asked = self.known.asking(now)
+        token = await repo.token_with(self.db, key, now)
         if token is None:
             return None
         grant = token_grant(
@@ -94,21 +101,31 @@ class Credentials:
         if grant is None:
             return None
         roles = {token.organization: grant.role}
-        return Caller(
+        caller = Caller(
             "token", token.id, token.actor_name, roles, grant.operator, token.organization
         )
+        self.known.keep(key, caller, asked, token.expires_at)
+        return caller
 
     async def of_session(self, cookie: str) -> Caller | None:
         if len(cookie) > _LONGEST_SECRET:
             return None
         now, key = self.clock.now_ms(), self.session_digest(cookie)
+        if caller := self.known.find(key, now):
+            return caller
+        asked = self.known.asking(now)
         found = await repo.session_user(self.db, key, now, now - LONGEST_SESSION_MS)
         if found is None:
             return None
-        user, seen_at = found
+        user, seen_at = found.user, found.seen_at
         if now - seen_at >= _SEEN_EVERY_MS:
             await sign_in_repo.touch_session(self.db, key, now, now + SESSION_MS)
-        return Caller("user", user.id, user.username, user.roles, user.operator)
+            seen_at = now
+        caller = Caller("user", user.id, user.username, user.roles, user.operator)
+        # Asked for again when it would be seen again, which is what makes it live on.
+        ends = (found.expires_at, found.opened_at + LONGEST_SESSION_MS, seen_at + _SEEN_EVERY_MS)
+        self.known.keep(key, caller, asked, min(ends))
+        return caller
 
 
 class Guard:

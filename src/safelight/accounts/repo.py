@@ -5,7 +5,7 @@ from typing import Any
 
 from asyncpg import Record
 
-from safelight.accounts.access import Grant, Member, Role, Token, User
+from safelight.accounts.access import Grant, Member, Role, Token, User, UserSession
 from safelight.infra.db import Connection, Database, read, write
 
 Executor = Connection | Database
@@ -94,12 +94,12 @@ async def user_named(db: Executor, username: str) -> User | None:
 
 
 @read
-async def session_user(
-    db: Executor, digest: bytes, now: int, since: int
-) -> tuple[User, int] | None:
-    """Whose session this is, and when it was last seen; none from `since` or before."""
+async def session_user(db: Executor, digest: bytes, now: int, since: int) -> UserSession | None:
+    """Whose session this is; none from `since` or before."""
     row = await db.fetchrow(
-        _USER.replace("SELECT u.*", "SELECT u.*, s.seen_at")
+        _USER.replace(
+            "SELECT u.*", "SELECT u.*, s.created_at AS opened_at, s.seen_at, s.expires_at"
+        )
         + "JOIN sessions s ON s.user_id = u.id "
         "WHERE s.digest = $1 AND s.expires_at > $2 AND s.created_at > $3 "
         "AND u.revoked_at IS NULL",
@@ -107,7 +107,9 @@ async def session_user(
         now,
         since,
     )
-    return None if row is None else (_user(row), row["seen_at"])
+    if row is None:
+        return None
+    return UserSession(_user(row), row["opened_at"], row["seen_at"], row["expires_at"])
 
 
 @write

@@ -19,10 +19,14 @@ class Undecodable(SafelightError):
     code = "UNDECODABLE"
     status = 422
 
-    def __init__(self, message: str | None = None, *, decoder: str = "") -> None:
-        """The message is for whoever sent the image; the decoder's own words are for the log."""
+    def __init__(
+        self, message: str | None = None, *, decoder: str = "", digest: str | None = None
+    ) -> None:
+        """The message is for whoever sent the image; the decoder's own words are for the log.
+        `digest`: of which bytes this is said, where that is known."""
         super().__init__(message)
         self.decoder = decoder
+        self.digest = digest
 
 
 class ModelError(SafelightError):
@@ -52,15 +56,25 @@ class ChildDied(ModelError):
 
 
 @dataclass(frozen=True, slots=True)
-class Prediction:
-    """Thumbnail and embedding are there if they were asked for; not every model has the latter."""
+class Drawing:
+    """What else comes of looking at an image. Thumbnail and embedding are there if they were asked
+    for; not every model has the latter."""
 
-    label: str
-    score: float
     embedding: bytes | None = None
     """Little-endian float16, length 1 as a vector, so that a dot product is the cosine."""
     thumbnail: bytes | None = None
-    """WebP, upright, at most 512 pixels wide and high."""
+    """WebP, upright, at most 320 pixels wide and high, nothing in it but pixels."""
+    color: str | None = None
+    """The dominant one, #rrggbb."""
+    digest: str | None = None
+    """SHA-256 of the bytes that were looked at, in hex."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    label: str
+    score: float
+    drawing: Drawing = Drawing()
     labels: tuple[tuple[str, float], ...] = ()
     """The five best with their scores, best first, where the model gives more than one."""
 
@@ -83,9 +97,18 @@ class Classifier(Protocol):
     def remote(self) -> bool:
         """Whether an answer costs money or time elsewhere, so that it is worth saving at once."""
 
+    @property
+    def dimensions(self) -> int:
+        """Of its embeddings; 0 where it gives none."""
+
     async def open(self) -> None: ...
     async def close(self) -> None: ...
     async def classify(
         self, data: bytes | int, *, thumbnail: bool = False, embedding: bool = False
     ) -> Prediction:
         """`data`: the bytes, or an open file's descriptor, which stays the caller's."""
+
+    async def draw(
+        self, data: bytes | int, *, thumbnail: bool = False, embedding: bool = False
+    ) -> Drawing:
+        """The same without a label, and without asking anybody elsewhere."""

@@ -1,10 +1,10 @@
-"""Classification's background work: one run per marker."""
+"""Classification's background work: one run per marker, and drawing what was not drawn with it."""
 
 import os
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.queue.jobs import STEADFAST, JobKind, Schedule
+from safelight.infra.queue.jobs import MINUTE, STEADFAST, JobKind, Nothing, Schedule
 from safelight.settings import Settings
 
 
@@ -20,12 +20,30 @@ RUN = JobKind(
     payload=RunPayload,
     # One per core works; as many again are reading their bytes or writing their results.
     limit=2 * (os.cpu_count() or 1),
+    ahead=12,  # so that a backlog is not claimed one by one
     retry=STEADFAST,
     subject=lambda payload: f"upload:{payload.name}",
 )
 
-KINDS: tuple[JobKind[Any], ...] = (RUN,)
+
+@dataclass(frozen=True, slots=True)
+class DrawPayload:
+    name: str
+    idempotencyKey: str  # noqa: N815 - payloads are JSON that people read
+
+
+# What an entry lacks that has its label: one at a time, and only while no run is at work here.
+DRAW = JobKind(
+    "classification.draw",
+    payload=DrawPayload,
+    limit=1,
+    retry=STEADFAST,
+    subject=lambda payload: f"upload:{payload.name}",
+)
+BACKFILL = JobKind("classification.backfill", payload=Nothing, limit=1)
+
+KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL)
 
 
 def schedules(_: Settings) -> tuple[Schedule, ...]:
-    return ()
+    return (Schedule(BACKFILL, MINUTE),)

@@ -1,7 +1,14 @@
 """What a run is for and what it found. Its states are the library's (library/entry.py). Pure."""
 
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntFlag, StrEnum
+from typing import Any
+
+from safelight.classification.base import Drawing
+from safelight.infra.history import Line
+from safelight.infra.queue.jobs import Job
+from safelight.library import entry
 
 # What the world is told, and the fields of each message.
 MESSAGES = {
@@ -38,6 +45,30 @@ class RunTarget:
     run: int
 
 
+class Drawn(IntFlag):
+    """What was made of an image besides its label, as `uploads.drawn` has it."""
+
+    NOTHING = 0
+    COLOR = 1  # and the checksum
+    THUMBNAIL = entry.THUMBNAIL
+    EMBEDDING = 4
+    NO_MORE = 8  # the rest cannot be made
+
+    @classmethod
+    def of(cls, drawing: Drawing) -> "Drawn":
+        return (
+            (cls.COLOR if drawing.color else cls.NOTHING)
+            | (cls.THUMBNAIL if drawing.thumbnail else cls.NOTHING)
+            | (cls.EMBEDDING if drawing.embedding else cls.NOTHING)
+        )
+
+    @property
+    def lacking(self) -> list[int]:
+        """Every value that lacks a part of this one; what lacks most comes first."""
+        everything = Drawn.COLOR | Drawn.THUMBNAIL | Drawn.EMBEDDING
+        return [value for value in range(everything) if value & self != self]
+
+
 @dataclass(frozen=True, slots=True)
 class Result:
     """`labels` are the best ones with their scores, best first."""
@@ -47,3 +78,16 @@ class Result:
     model: str
     at: int
     labels: tuple[tuple[str, float], ...] = ()
+    drawing: Drawing = field(default_factory=Drawing)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A result on its way to its entry: the job that ends with it, and what history tells where it
+    was taken, or where the entry has moved on."""
+
+    target: RunTarget
+    result: Result
+    job: Job[Any]
+    told: Sequence[Line]
+    dropped: Sequence[Line]

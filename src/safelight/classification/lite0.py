@@ -25,6 +25,7 @@ WEIGHTS: Final = "models/efficientnet-lite0-57934424.pth"
 SHA256: Final = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
 SIDE: Final = 224
 SHARE: Final = 0.875
+DIMENSIONS: Final = 1280
 
 
 def build(settings: "Settings", _clock: "Clock", sandbox: "Sandbox") -> "LocalClassifier":
@@ -39,7 +40,9 @@ def build(settings: "Settings", _clock: "Clock", sandbox: "Sandbox") -> "LocalCl
             weights=str(weights_path()),
         )
 
-    return LocalClassifier(NAME, MODEL, sandbox, hash_model=_pinned_hash, kit=kit)
+    return LocalClassifier(
+        NAME, MODEL, sandbox, hash_model=_pinned_hash, kit=kit, dimensions=DIMENSIONS
+    )
 
 
 def prepare(max_pixels: int, weights: str) -> SandboxTasks:

@@ -8,14 +8,16 @@ child says is believed only if it could be true, and one that says anything else
 """
 
 import asyncio
+import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
 from safelight.classification.base import (
     ChildDied,
+    Drawing,
     ModelAway,
     ModelError,
     Prediction,
@@ -39,6 +41,11 @@ from safelight.sandbox.sandbox import (
 
 T = TypeVar("T")
 
+THUMBNAIL_BYTES: Final = 256 * 1024  # no picture of that size takes more
+_HALF: Final = 2
+# The upper byte of a short float whose exponent is all ones: an infinity, or no number.
+_NO_NUMBER: Final = re.compile(rb"[\x7c-\x7f\xfc-\xff]")
+
 # An image that takes too much itself is ended by the limit of processor time.
 _TOO_SLOW: Final = "This server was too slow to look at the image in time. It will try again."
 
@@ -54,11 +61,14 @@ class LocalClassifier:
         *,
         hash_model: Callable[[], str],
         kit: Callable[[], Kit],
+        dimensions: int = 0,
         eager: bool = False,
     ) -> None:
-        """`eager`: the network is loaded once when it is opened, to see whether it can be."""
+        """`eager`: the network is loaded once when it is opened, to see whether it can be.
+        `dimensions` are its embeddings'."""
         self.name = name
         self.model = model
+        self.dimensions = dimensions
         self.model_hash: str | None = None
         self._sandbox = sandbox
         self._hash_model = hash_model
@@ -92,7 +102,18 @@ class LocalClassifier:
         except ConfigurationError as error:
             raise _not_loaded(error) from error
         wanted = {"thumbnail": thumbnail, "embedding": embedding}
-        return await ask(self._sandbox, "classify", data, kit, read, **wanted)
+        numbers = self.dimensions if embedding else 0
+
+        def load(answer: Answer) -> Prediction:
+            return read(answer, thumbnail=thumbnail, dimensions=numbers)
+
+        return await ask(self._sandbox, "classify", data, kit, load, **wanted)
+
+    async def draw(
+        self, data: bytes | int, *, thumbnail: bool = False, embedding: bool = False
+    ) -> Drawing:
+        found = await self.classify(data, thumbnail=thumbnail, embedding=embedding)
+        return found.drawing
 
 
 async def ask(
@@ -135,14 +156,28 @@ def _not_loaded(error: SafelightError) -> ModelAway:
     return ModelAway("The model cannot be loaded right now; the server's log says why.")
 
 
-def read(answer: Answer) -> Prediction:
-    """What a child found; it may be in the hands of an image."""
-    given = said.fields(answer.facts, ("labels", "embedding"))
+def read(answer: Answer, *, thumbnail: bool, dimensions: int) -> Prediction:
+    """What a child found; it may be in the hands of an image. What was asked for is there, of the
+    size that was asked for."""
+    given = said.fields(answer.facts, ("labels", "embedding", "color", "digest"))
     ensure(isinstance(given["labels"], list) and 0 < len(given["labels"]) <= TOP)
     found = tuple(map(_scored, given["labels"]))
     cut = said.count(given["embedding"], len(answer.data))
+    ensure(cut == dimensions * _HALF)
     vector, small = answer.data[:cut], answer.data[cut:]
-    return Prediction(*found[0], vector or None, small or None, found)
+    ensure(not _NO_NUMBER.search(vector[1::_HALF]))
+    return Prediction(*found[0], drawing_of(given, small, thumbnail, vector), found)
+
+
+def drawing_of(
+    given: dict[str, Any], small: bytes, thumbnail: bool, vector: bytes = b""
+) -> Drawing:
+    if thumbnail:
+        said.webp(small, THUMBNAIL_BYTES)
+    else:
+        ensure(not small)
+    color, digest = said.color(given["color"]), said.digest(given["digest"])
+    return Drawing(vector or None, small or None, color, digest)
 
 
 def _scored(value: object) -> tuple[str, float]:

@@ -4,8 +4,9 @@ What it stands on costs time and memory and meets bytes from outside, so that no
 in a server's process; local.py asks for it from there.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -38,17 +39,21 @@ def tasks(predict: Predict) -> SandboxTasks:
 
     for sample in samples():
         predict(sample, thumbnail=True, embedding=True)
+        hashlib.sha256(sample)
     return {"classify": partial(classify, predict)}
 
 
 def classify(predict: Predict, data: bytes, wanted: dict[str, bool]) -> Answer:
     """What local.py reads."""
+    digest = hashlib.sha256(data).hexdigest()
     try:
         found = predict(data, **wanted)
     except (Undecodable, ModelError) as error:
-        return Answer(to_facts(error))
-    vector, small = found.embedding or b"", found.thumbnail or b""
-    return Answer({"labels": found.labels, "embedding": len(vector)}, vector + small)
+        return Answer(to_facts(error, digest))
+    drawing = found.drawing
+    vector, small = drawing.embedding or b"", drawing.thumbnail or b""
+    facts = {"labels": found.labels, "color": drawing.color, "digest": digest}
+    return Answer(facts | {"embedding": len(vector)}, vector + small)
 
 
 class Session:
@@ -114,11 +119,11 @@ class Network:
         recipe = self.recipe
         with self.decoder.decoded(data) as picture:
             pixels = picture.square(recipe.side, recipe.share, recipe.resample)
-            small = picture.thumbnail() if thumbnail else None
+            drawing = picture.drawing(thumbnail=thumbnail)
         tensor = recipe.tensor(pixels) if recipe.tensor else pixels[None]
         scores, vector = self.run(tensor, embedding=embedding)
         found = best(softmax(scores) if recipe.gives_logits else scores.clip(0, 1))
-        return Prediction(*found[0], vector, small, found)
+        return Prediction(*found[0], replace(drawing, embedding=vector), found)
 
     def run(
         self, tensor: "NDArray[Any]", *, embedding: bool = False

@@ -8,11 +8,13 @@ from safelight.sandbox.facts import printable
 from safelight.sandbox.protocol import LONGEST_WORDS
 
 
-def to_facts(refusal: Undecodable | ModelError) -> dict[str, str]:
+def to_facts(refusal: Undecodable | ModelError, digest: str = "") -> dict[str, str]:
+    """`digest` is of bytes that cannot be decoded: they may not be what was stored."""
     words = printable(refusal.message, LONGEST_WORDS)
     if isinstance(refusal, ModelError):
         return {"failed": words}
-    return {"undecodable": words, "decoder": printable(refusal.decoder, LONGEST_WORDS)}
+    decoder = printable(refusal.decoder, LONGEST_WORDS)
+    return {"undecodable": words, "decoder": decoder, "digest": digest}
 
 
 def of_facts(facts: dict[str, Any]) -> Undecodable | ModelError | None:
@@ -21,7 +23,11 @@ def of_facts(facts: dict[str, Any]) -> Undecodable | ModelError | None:
         given = said.fields(facts, ("failed",))
         return ModelError(said.words(given["failed"], LONGEST_WORDS))
     if "undecodable" in facts:
-        given = said.fields(facts, ("undecodable", "decoder"))
+        given = said.fields(facts, ("undecodable", "decoder", "digest"))
         decoder = said.words(given["decoder"], LONGEST_WORDS)
-        return Undecodable(said.words(given["undecodable"], LONGEST_WORDS), decoder=decoder)
+        words, digest = (
+            said.words(given["undecodable"], LONGEST_WORDS),
+            said.digest(given["digest"]),
+        )
+        return Undecodable(words, decoder=decoder, digest=digest)
     return None

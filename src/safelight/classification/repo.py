@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from safelight.classification.lifecycle import Result, RunTarget
+from safelight.classification.base import Drawing
+from safelight.classification.jobs import DrawPayload
+from safelight.classification.lifecycle import Drawn, Finding, RunTarget
 from safelight.infra.activity import Unit, to_json
 from safelight.infra.db import Connection, Database, read, write
-from safelight.infra.history import Line
 from safelight.infra.queue.jobs import Job
 from safelight.library.entry import MACHINE, RunStatus
 from safelight.objects.keys import words
@@ -16,33 +17,108 @@ _DONE_FROM = MACHINE.before(RunStatus.DONE)
 
 @write
 async def apply(
-    db: Database | Connection,
-    target: RunTarget,
-    result: Result,
-    job: Job[Any],
-    told: Sequence[Line],
-    dropped: Sequence[Line],
-) -> tuple[bool, bool]:
-    """A whole unit of work in one statement, since every image passes here: whether the job was
-    still ours, and whether the result was taken (`told`) or the entry has moved on (`dropped`)."""
-    row = await db.fetchrow(
-        "SELECT * FROM classification_done"
-        "($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
-        *_key(target),
+    db: Database | Connection, findings: Sequence[Finding], now: int, *, embeds: bool
+) -> list[tuple[bool, bool | None]]:
+    """Whole units of work of one organization in one statement, since every image passes here. Of
+    each: whether the job was still ours, and whether the result was taken (`told`) or the entry has
+    moved on (`dropped`); None if the entry is of other bytes. `embeds`: there is a table for it."""
+    drawings = [finding.result.drawing for finding in findings]
+    rows = await db.fetch(
+        f"SELECT mine, taken FROM classification_results($1, $2, $3, $4, {_vectors(embeds)}, $6)",
+        findings[0].target.organization,
+        [_item(finding) for finding in findings],
         _DONE_FROM,
-        result.label,
-        result.score,
-        result.model,
-        [{"label": label, "score": score} for label, score in result.labels],
-        words(target.name, result.label),
-        result.at,
+        [drawing.thumbnail for drawing in drawings],
+        [drawing.embedding if embeds else None for drawing in drawings],
+        now,
+    )
+    return [(row["mine"], row["taken"]) for row in rows]
+
+
+def _item(finding: Finding) -> dict[str, Any]:
+    """As `classification_results` in SQL takes them."""
+    target, result, drawing = finding.target, finding.result, finding.result.drawing
+    return {
+        "name": target.name,
+        "marker": target.idempotency_key,
+        "run": target.run,
+        "job": finding.job.id,
+        "claim": finding.job.claim,
+        "label": result.label,
+        "score": result.score,
+        "model": result.model,
+        "at": result.at,
+        "labels": [{"label": label, "score": score} for label, score in result.labels],
+        "words": words(target.name, result.label),
+        "digest": drawing.digest,
+        "color": drawing.color,
+        "drawn": int(Drawn.of(drawing)),
+        "told": to_json(finding.told),
+        "dropped": to_json(finding.dropped),
+    }
+
+
+def _vectors(embeds: bool) -> str:
+    """A server without pgvector has no such type, and takes empty places for it."""
+    return "$5::halfvec[]" if embeds else "$5::text[]"
+
+
+@read
+async def embeds(db: Database) -> bool:
+    """Whether embeddings can be kept."""
+    return bool(await db.fetchval("SELECT to_regclass('embeddings') IS NOT NULL"))
+
+
+@write
+async def drawn(
+    db: Database | Connection,
+    job: Job[DrawPayload],
+    drawing: Drawing,
+    marks: Drawn,
+    model: str,
+    now: int,
+    *,
+    embeds: bool,
+) -> bool:
+    """What was made of an entry after its label, and the end of the job. False: not ours."""
+    mine: bool = await db.fetchval(
+        "SELECT classification_drawn($1, $2, $3, $4, $5, $6, $7, $8, "
+        f"$9::{'halfvec' if embeds else 'text'}, $10, $11, $12)",
+        job.organization,
+        job.payload.name,
+        job.payload.idempotencyKey,
+        int(marks),
+        drawing.digest,
+        drawing.color,
+        drawing.thumbnail,
+        model,
+        drawing.embedding if embeds else None,
+        now,
         job.id,
         job.claim,
-        to_json(told),
-        to_json(dropped),
     )
-    assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
-    return row["mine"], row["taken"]
+    return mine
+
+
+@write
+async def draw_no_more(unit: Unit, payload: DrawPayload) -> None:
+    await unit.connection.execute(
+        "SELECT library_drawn($1, $2, $3, $4, NULL, NULL, NULL, $5)",
+        unit.organization,
+        payload.name,
+        payload.idempotencyKey,
+        int(Drawn.NO_MORE),
+        unit.now,
+    )
+
+
+@write
+async def enqueue_drawing(db: Database, wanted: Drawn, limit: int) -> int:
+    """Of entries that lack a part of this; answers how many were added."""
+    added: int = await db.fetchval(
+        "SELECT classification_draw($1::smallint[], $2)", wanted.lacking, limit
+    )
+    return added
 
 
 @write

@@ -1,9 +1,11 @@
 """One run: read the bytes, ask the model, write the result where it is still wanted.
 
 A local model has one durable boundary, the guarded write: after a crash before it, the work is done
-again; after it, the job is gone. A remote model costs money and time, so its reply is saved before
-it is used, and a retry finds it. The write applies only where organization, name, marker and run
-number still match; a result that comes late is dropped, recorded, and told to nobody.
+again; after it, the job is gone. Nothing is read that this write checks anyway. A remote model
+costs money and time, so its reply is saved before it is used, and a retry finds it. The write
+applies only where organization, name, marker and run number still match; a result that comes late
+is dropped, recorded, and told to nobody. With the label it brings what else came of the one decode:
+thumbnail, colour, embedding. Results of an organization that are ready together share a statement.
 
 While store or model are away, the run waits: no attempt is spent, and the history tells of it once;
 the entry shows when it is tried again. What is the image's own fault is its owner's news, not an
@@ -12,8 +14,7 @@ failed at once, and nobody tries again. Other failures are the system's: tried a
 letter.
 """
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from safelight.classification import repo
@@ -24,18 +25,20 @@ from safelight.classification.base import (
     Prediction,
     Undecodable,
 )
+from safelight.classification.embeddings import Embeddings
 from safelight.classification.jobs import RunPayload
-from safelight.classification.lifecycle import AttemptEnd, Result, RunTarget
+from safelight.classification.lifecycle import AttemptEnd, Finding, Result, RunTarget
+from safelight.classification.originals import Originals, Superseded
+from safelight.classification.quiet import Quiet
 from safelight.infra.activity import Unit, Units
 from safelight.infra.away import is_away
+from safelight.infra.batches import Batches
 from safelight.infra.history import Line
 from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import Dead, Done, Failure, Job, Retry, Verdict
 from safelight.library import repo as library
-from safelight.objects.keys import object_key
-from safelight.objects.store import NoSuchObject, ObjectStore, StoreUnavailable
+from safelight.objects.store import DamagedObject, NoSuchObject, StoreUnavailable
 
-_LARGEST = 256 * 1024 * 1024  # the bytes are held in memory, for as many as run at once
 _MOST_DEATHS = 2
 _MOVED_ON = "the entry has moved on"
 _DEADLY = (
@@ -44,41 +47,43 @@ _DEADLY = (
 )
 
 
-class Superseded(Exception):
-    """The object in the store is not the one this run is for."""
-
-
 class Classification:
     def __init__(
         self,
         units: Units,
-        store: ObjectStore,
+        originals: Originals,
         classifier: Classifier,
+        embeddings: Embeddings,
+        quiet: Quiet,
         count: Callable[[AttemptEnd], None],
+        *,
+        thumbnails: bool,
     ) -> None:
+        """`quiet` is broken by every run."""
         self._db = units.db
         self._units = units
-        self._store = store
+        self._originals = originals
         self._classifier = classifier
+        self._embeddings = embeddings
+        self._quiet = quiet
         self._count = count
+        self._thumbnails = thumbnails
+        self._results = Batches(self._send)
 
     async def handle(self, job: Job[RunPayload]) -> Verdict:
         target = _target(job)
-        if not await library.is_current(
-            self._db, target.organization, target.name, target.idempotency_key, target.run
-        ):
-            return await self._drop(job, target, _MOVED_ON)
-        try:
-            prediction = await self._predict(target)
-        except (NoSuchObject, Superseded):
-            return await self._drop(job, target, "the object is gone or has been replaced")
-        except Undecodable as error:
-            return await self._give_up(job, target, error)
-        except ChildDied as error:
-            return await self._survive(job, target, error)
-        except (ModelError, StoreUnavailable) as error:
-            return await self._failed(job, target, error)
-        return await self._apply(job, target, prediction)
+        with self._quiet.broken():
+            try:
+                prediction = await self._predict(target)
+            except (NoSuchObject, Superseded):
+                return await self._drop(job, target, "the object is gone or has been replaced")
+            except Undecodable as error:
+                return await self._give_up(job, target, error)
+            except ChildDied as error:
+                return await self._survive(job, target, error)
+            except (ModelError, StoreUnavailable) as error:
+                return await self._failed(job, target, error)
+            return await self._apply(job, target, prediction)
 
     async def on_dead(self, unit: Unit, job: Job[RunPayload], failure: Failure) -> None:
         await _note(unit, _target(job), job.attempt, failure, final=True)
@@ -88,46 +93,61 @@ class Classification:
         await repo.try_again(unit, _target_of(unit.organization, payload))
 
     async def _predict(self, target: RunTarget) -> Prediction:
-        if self._classifier.remote and (reply := await repo.saved_reply(self._db, target)):
+        if self._classifier.remote:
+            return await self._asked(target)
+        await self._classifier.open()  # it does nothing but the first time
+        return await self._looked(target)
+
+    async def _asked(self, target: RunTarget) -> Prediction:
+        """An answer that costs something is asked for once, and only if somebody waits for it. One
+        from before a crash brings nothing that was drawn: that is lacking, and drawn later."""
+        if not await library.is_current(self._db, *_key(target), target.run):
+            raise Superseded
+        if reply := await repo.saved_reply(self._db, target):
             labels = tuple((label, score) for label, score in reply.get("labels", ()))
             return Prediction(reply["label"], reply["score"], labels=labels)
-        await self._classifier.open()  # it does nothing but the first time
-        async with self._bytes(target) as data:
-            prediction = await self._classifier.classify(data)
-        if self._classifier.remote:
-            reply = {
-                "label": prediction.label,
-                "score": prediction.score,
-                "labels": prediction.labels,
-            }
-            await repo.save_reply(self._db, target, reply)
-        return prediction
+        await self._classifier.open()
+        found = await self._looked(target)
+        reply = {"label": found.label, "score": found.score, "labels": found.labels}
+        await repo.save_reply(self._db, target, reply)
+        return found
 
-    @asynccontextmanager
-    async def _bytes(self, target: RunTarget) -> AsyncIterator[bytes | int]:
-        content = await self._store.get(object_key(target.organization, target.name))
-        held = content.info.metadata.get("idempotencyKey")
-        if held is not None and held != target.idempotency_key:
-            raise Superseded
-        if content.info.size > _LARGEST:
-            raise Undecodable("The file is too large to be classified. Upload a smaller version.")
-        async with content.source() as source:
-            yield source
+    async def _looked(self, target: RunTarget) -> Prediction:
+        embedding = await self._embeddings.wanted()
+        async with self._originals.open(_key(target)) as original:
+            try:
+                found = await self._classifier.classify(
+                    original.source, thumbnail=self._thumbnails, embedding=embedding
+                )
+            except Undecodable as error:
+                await self._originals.check(original, error.digest)
+                raise
+        await self._originals.check(original, found.drawing.digest)
+        return found
 
     async def _apply(
         self, job: Job[RunPayload], target: RunTarget, prediction: Prediction
     ) -> Verdict:
-        now, model = self._units.clock.now_ms(), _model_name(self._classifier)
+        """Together with what else is ready for the organization."""
+        now, model = self._units.clock.now_ms(), self._embeddings.model
         best = (prediction.label, prediction.score)
-        result = Result(*best, model, now, prediction.labels or (best,))
+        result = Result(*best, model, now, prediction.labels or (best,), prediction.drawing)
         tried = _attempt(target, job.attempt)
         told, dropped = _updated(target, result), _dropped(target, _MOVED_ON)
-        lines = [tried, told], [tried, dropped]
-        mine, taken = await repo.apply(self._db, target, result, job, *lines)
-        self._units.announce(target.organization)
+        finding = Finding(target, result, job, [tried, told], [tried, dropped])
+        mine, taken = await self._results.add(target.organization, finding)
         ended = job.ended(mine)
+        if taken is None:
+            raise DamagedObject
+        self._units.announce(target.organization)
         self._count(AttemptEnd.DONE if taken else AttemptEnd.DROPPED)
         return ended
+
+    async def _send(
+        self, _: str, findings: Sequence[Finding]
+    ) -> Sequence[tuple[bool, bool | None]]:
+        now, embeds = self._units.clock.now_ms(), await self._embeddings.kept()
+        return await repo.apply(self._db, findings, now, embeds=embeds)
 
     async def _drop(self, job: Job[RunPayload], target: RunTarget, reason: str) -> Verdict:
         async with self._units.open(target.organization) as unit:
@@ -191,10 +211,8 @@ def _target_of(organization: str, payload: RunPayload) -> RunTarget:
     return RunTarget(organization, payload.name, payload.idempotencyKey, payload.run)
 
 
-def _model_name(classifier: Classifier) -> str:
-    """With the weights, where they are known: a result can be told from a later model's."""
-    version = classifier.model_hash
-    return f"{classifier.model}@{version[:12]}" if version else classifier.model
+def _key(target: RunTarget) -> tuple[str, str, str]:
+    return target.organization, target.name, target.idempotency_key
 
 
 def _facts(target: RunTarget) -> dict[str, Any]:

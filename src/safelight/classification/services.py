@@ -1,20 +1,49 @@
 """Classification, opened."""
 
+from dataclasses import dataclass
+
+from safelight.classification.backfill import Backfill
 from safelight.classification.base import Classifier
-from safelight.classification.jobs import RUN
+from safelight.classification.embeddings import Embeddings
+from safelight.classification.jobs import BACKFILL, DRAW, RUN
 from safelight.classification.lifecycle import AttemptEnd
+from safelight.classification.originals import Originals
+from safelight.classification.quiet import Quiet
 from safelight.classification.run import Classification
 from safelight.infra.base import Base, Feature
-from safelight.infra.queue.handlers import Handler
-from safelight.objects.store import ObjectStore
+from safelight.infra.queue.handlers import Handler, upkeep
+from safelight.objects.store import BlobFiles, ObjectStore
 
 
-def open_classification(base: Base, store: ObjectStore, classifier: Classifier) -> Feature:
-    """The classifier is others' too, and theirs to close who made it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenedClassification(Feature):
+    """`originals.remember` is for whoever stores an image in this process."""
+
+    originals: Originals
+
+
+def open_classification(
+    base: Base, store: ObjectStore, classifier: Classifier, files: BlobFiles | None = None
+) -> OpenedClassification:
+    """The classifier is others' too, and theirs to close who made it. `files` are the built-in
+    store's."""
 
     def count(end: AttemptEnd) -> None:
         base.metrics.classifications.labels(end).inc()
 
-    runs = Classification(base.units, store, classifier, count)
+    thumbnails = base.settings.thumbnails == "on"
+    originals, embeddings = Originals(store, files), Embeddings(base.db, classifier)
+    quiet = Quiet()
+    runs = Classification(
+        base.units, originals, classifier, embeddings, quiet, count, thumbnails=thumbnails
+    )
+    drawing = Backfill(base.units, originals, classifier, embeddings, quiet, thumbnails=thumbnails)
     base.queue.dead_letters.when_redriven(RUN, runs.on_redrive)
-    return Feature(handlers=(Handler(RUN, runs.handle, on_dead=runs.on_dead),))
+    return OpenedClassification(
+        handlers=(
+            Handler(RUN, runs.handle, on_dead=runs.on_dead),
+            Handler(DRAW, drawing.draw, on_dead=drawing.on_dead),
+            upkeep(BACKFILL, drawing.look),
+        ),
+        originals=originals,
+    )

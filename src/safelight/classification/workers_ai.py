@@ -7,13 +7,14 @@ Known gap: which bytes the vendor's model turned into a label cannot be pinned, 
 """
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from safelight.classification.base import ModelAway, ModelError, Prediction
-from safelight.classification.local import ask
+from safelight.classification.base import Drawing, ModelAway, ModelError, Prediction
+from safelight.classification.local import ask, drawing_of
 from safelight.classification.workers_ai_replies import Labels, read
 from safelight.infra.injected import Clock
 from safelight.sandbox.children import Kit
@@ -68,10 +69,11 @@ def _bearer(token: SecretStr) -> str:
     return f"Bearer {token.get_secret_value()}"
 
 
-def _shrunk(answer: Answer) -> tuple[bytes, bytes]:
-    """The thumbnail, and what is sent."""
-    cut = count(fields(answer.facts, ("thumbnail",))["thumbnail"], len(answer.data))
-    return answer.data[:cut], answer.data[cut:]
+def _shrunk(answer: Answer, *, thumbnail: bool) -> tuple[Drawing, bytes]:
+    """What was drawn, and what is sent."""
+    given = fields(answer.facts, ("thumbnail", "color", "digest"))
+    cut = count(given["thumbnail"], len(answer.data))
+    return drawing_of(given, answer.data[:cut], thumbnail), answer.data[cut:]
 
 
 class WorkersAi:
@@ -79,6 +81,7 @@ class WorkersAi:
     model = MODEL
     model_hash = None
     remote = True
+    dimensions = 0
 
     def __init__(self, settings: Settings, clock: Clock, sandbox: Sandbox) -> None:
         address = settings.workers_ai_url or ""
@@ -120,11 +123,23 @@ class WorkersAi:
         del embedding
         if self._client is None:
             raise ModelError("The classifier is closed.")
-        small, plain = await ask(
-            self._sandbox, "shrink", data, self._kit, _shrunk, thumbnail=thumbnail
-        )
+        drawing, plain = await self._shrink(data, thumbnail=thumbnail, plain=True)
         labels = await self._ask(self._client, plain)
-        return Prediction(*labels[0], thumbnail=small or None, labels=labels)
+        return Prediction(*labels[0], drawing, labels)
+
+    async def draw(
+        self, data: bytes | int, *, thumbnail: bool = False, embedding: bool = False
+    ) -> Drawing:
+        del embedding
+        drawing, _ = await self._shrink(data, thumbnail=thumbnail, plain=False)
+        return drawing
+
+    async def _shrink(
+        self, data: bytes | int, *, thumbnail: bool, plain: bool
+    ) -> tuple[Drawing, bytes]:
+        read = partial(_shrunk, thumbnail=thumbnail)
+        wanted = {"thumbnail": thumbnail, "plain": plain}
+        return await ask(self._sandbox, "shrink", data, self._kit, read, **wanted)
 
     async def _ask(self, client: "httpx.AsyncClient", body: bytes) -> Labels:
         import httpx

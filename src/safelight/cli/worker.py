@@ -5,7 +5,7 @@ import asyncio
 import structlog
 
 from safelight.cli.leaving import Leaving
-from safelight.cli.serve import DataDir, prepare
+from safelight.cli.serve import DataDir, prepare, settle_memory
 from safelight.infra.postgres.server import join
 from safelight.settings import Settings, load
 from safelight.wiring import open_services
@@ -27,6 +27,7 @@ def worker(data_dir: DataDir = None) -> None:
 async def _work(settings: Settings, url: str, leaving: Leaving) -> None:
     stop = asyncio.Event()
     async with open_services(settings, url, worker=True, between=leaving.check_opening):
+        settle_memory()
         structlog.get_logger().info("working")
         with leaving.told_to(lambda _: stop.set()):
             await stop.wait()

@@ -25,10 +25,10 @@ no transaction here; its caller calls `announce` afterwards.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import asyncpg
 
@@ -60,6 +60,37 @@ def to_json(lines: Iterable[Line]) -> list[dict[str, Any]]:
         {"subject": line.subject, "also": line.also, "type": line.type, "data": line.data}
         for line in lines
     ]
+
+
+class FreeSlots(Protocol):
+    """A worker's, for jobs that are about to be enqueued for it."""
+
+    def reserve(self, kind: str, organization: str) -> bool: ...
+    def release(self, kind: str, organization: str) -> None: ...
+
+
+class JobPlace(Generic[P]):
+    """Where a job is going to be: `lessee` is whom its statement leases it to, if anybody."""
+
+    def __init__(
+        self, units: "Units", kind: JobKind[P], organization: str, lessee: str | None
+    ) -> None:
+        self._units = units
+        self._kind = kind
+        self._organization = organization
+        self.lessee = lessee
+        self._taken: tuple[int | None, P] | None = None
+
+    def take(self, job_id: int | None, payload: P) -> None:
+        """After the commit. No id: the statement enqueued none."""
+        self._taken = job_id, payload
+
+    def settle(self) -> None:
+        """Once the slot is free that was kept for it: nobody comes in between."""
+        if self._taken:
+            self._units.hand_over(
+                self._kind, *self._taken, organization=self._organization, lessee=self.lessee
+            )
 
 
 class Unit:
@@ -161,13 +192,17 @@ class Unit:
 
 
 class Units:
-    """Opens them. One per process."""
+    """Opens them. One per process, and one more for a feature each of whose commits is `news`."""
 
-    def __init__(self, db: Database, bus: Bus, clock: Clock) -> None:
+    def __init__(
+        self, db: Database, bus: Bus, clock: Clock, *, news: tuple[str, str] | None = None
+    ) -> None:
         self.db = db
         self.clock = clock
         self._bus = bus
+        self._news = news
         self._adopt: Adopt | None = None
+        self._slots: FreeSlots | None = None
         self._owner: str | None = None
 
     @asynccontextmanager
@@ -178,13 +213,30 @@ class Units:
             unit = Unit(connection, organization, self.clock.now_ms())
             yield unit
             await unit.close()
+        if self._news:
+            unit.announce(*self._news)
         unit.spread(self._bus)
 
     # Handing a job to the worker of this process, without anybody having to claim it
 
-    def employ(self, owner: str, adopt: Adopt | None) -> None:
+    def employ(self, owner: str, adopt: Adopt | None, slots: "FreeSlots | None" = None) -> None:
         """The worker's own: how it takes jobs handed over, or that it no longer does."""
-        self._owner, self._adopt = owner, adopt
+        self._owner, self._adopt, self._slots = owner, adopt, slots
+
+    @contextmanager
+    def place(self, kind: JobKind[P], organization: str) -> Iterator["JobPlace[P]"]:
+        """For a job that the statement inside enqueues: leased to the worker here if it has room
+        for one more, and then run at once. Without room, or a worker, somebody will claim it."""
+        room = self._adopt is not None and (
+            self._slots is None or self._slots.reserve(kind.name, organization)
+        )
+        place = JobPlace(self, kind, organization, self._owner if room else None)
+        try:
+            yield place
+        finally:
+            if room and self._slots:
+                self._slots.release(kind.name, organization)
+            place.settle()
 
     @property
     def lessee(self) -> str | None:

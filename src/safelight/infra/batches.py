@@ -19,7 +19,7 @@ from typing import Generic, TypeVar
 
 import asyncpg
 
-from safelight.infra.db import LOST
+from safelight.infra.db import AWAY, LOST
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -50,8 +50,10 @@ class Batches(Generic[T, R]):
                 if rest:
                     self._waiting[organization] = rest
                 await self._send_batch(organization, batch)
-        finally:
+        finally:  # also where the loop ends under it
             del self._sending[organization]
+            for _, answer in self._waiting.pop(organization, ()):
+                answer.cancel()
 
     async def _send_batch(
         self, organization: str, batch: list[tuple[T, "asyncio.Future[R]"]]
@@ -73,5 +75,7 @@ class Batches(Generic[T, R]):
 
 
 def _refused(error: Exception) -> bool:
-    """By the server, in words of its own: nothing of it was done."""
-    return isinstance(error, asyncpg.PostgresError) and not isinstance(error, LOST)
+    """By the server in words of its own, or here before it was sent: nothing of it was done."""
+    if isinstance(error, asyncpg.PostgresError):
+        return not isinstance(error, LOST)
+    return not isinstance(error, AWAY)

@@ -4,16 +4,21 @@ Guarantees
 - `announce` reaches subscribers in this process before it returns, and never raises.
 - Other processes hear it by NOTIFY, many announcements in one statement every few milliseconds. A
   process that hears no other process for a while stops sending: alone, news costs nothing.
-- A lost LISTEN connection is noticed within a second or two and rebuilt; subscribers are then asked
-  to resync, since news may have been missed.
+- A lost LISTEN connection is noticed within a second or two and rebuilt; whenever listening begins,
+  subscribers are asked to resync, since news may have been missed.
+- What the database announces itself, by a trigger, commits with its cause, and `behind` says how
+  far it was heard: an answer on the LISTEN connection comes after all news of what had been
+  committed when it was asked for.
 
 Gaps
-- News is a hint, never the truth. What is announced just before a crash, or while the database is
-  away, is not heard elsewhere; whoever must not miss it also looks by itself now and then.
+- All other news is a hint, never the truth. What is announced just before a crash, or while the
+  database is away, is not heard elsewhere; whoever must not miss it also looks by itself now and
+  then.
 """
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -26,13 +31,16 @@ from safelight.infra.turns import whose
 
 _CHANNEL = "safelight"
 _GATHER_SECONDS = 0.008
-_PING_SECONDS = 1.0
+_PING_SECONDS = 0.5
+_STOP_SECONDS = 1.0
+_ALONE_SECONDS = 5.0  # nobody has answered our greeting
 _LIMITS = Limits(connect=5, command=2)
 _RECONNECT_SECONDS = 0.25
 _GREETING_SECONDS = 30.0
 _FORGET_SECONDS = 90.0  # three greetings unheard
 _PER_MESSAGE = 50  # ids are short; a NOTIFY carries at most 8000 bytes
 _OURS = "bus"
+_DATABASE = ""  # the origin of what a trigger announces
 
 log = structlog.get_logger()
 
@@ -52,8 +60,9 @@ class Bus:
         self._sending: asyncio.Task[None] | None = None
         self._listening: asyncio.Task[None] | None = None
         self._up = asyncio.Event()
-        self._company_until = float("inf")
+        self._company_until = math.inf
         self._greeted = 0.0
+        self._heard_all = -math.inf
 
     async def start(self, patience: float = 5.0) -> None:
         """Returns once it listens, or after `patience` seconds in any case."""
@@ -65,7 +74,7 @@ class Bus:
     async def stop(self) -> None:
         """Sends what is still to be sent, if that is quick."""
         if self._sending:
-            await asyncio.wait([self._sending], timeout=_PING_SECONDS)
+            await asyncio.wait([self._sending], timeout=_STOP_SECONDS)
         if self._listening:
             self._listening.cancel()
             await asyncio.wait([self._listening])
@@ -80,6 +89,11 @@ class Bus:
 
     def listeners(self, topic: str) -> int:
         return len(self._subscribers.get(topic, {}))
+
+    def behind(self) -> float:
+        """For how many seconds the database's own news may have gone unheard: what was committed
+        before then has been delivered here. Infinite while nobody listens."""
+        return time.monotonic() - self._heard_all
 
     def announce(self, topic: str, detail: str) -> None:
         self._deliver(topic, detail)
@@ -128,22 +142,25 @@ class Bus:
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:
+            asked = time.monotonic()
             await connection.add_listener(_CHANNEL, self._heard)
             self._begin()
+            self._heard_all = asked
             while not lost.is_set():
                 await self._keep(connection, lost)
         finally:
+            self._heard_all = -math.inf
             connection.terminate()
 
     def _begin(self) -> None:
         self._greeted = 0.0
-        self._company_until = time.monotonic() + _PING_SECONDS * 5
+        self._company_until = time.monotonic() + _ALONE_SECONDS
         if self._up.is_set():
             log.info("bus.rebuilt")
-            for subscribers in list(self._subscribers.values()):
-                for _, resync in list(subscribers.values()):
-                    if resync:
-                        _call(resync)
+        for subscribers in list(self._subscribers.values()):
+            for _, resync in list(subscribers.values()):
+                if resync:
+                    _call(resync)
         self._up.set()
 
     async def _keep(self, connection: Any, lost: asyncio.Event) -> None:
@@ -154,7 +171,9 @@ class Bus:
             async with asyncio.timeout(_PING_SECONDS):
                 await lost.wait()
         except TimeoutError:
+            asked = time.monotonic()
             await connection.execute("SELECT 1")
+            self._heard_all = asked
 
     def _heard(self, _connection: Any, _pid: int, _channel: str, message: object) -> None:
         try:
@@ -163,7 +182,8 @@ class Bus:
             return  # anyone with access to the database may shout
         if origin == self._origin:
             return
-        self._company_until = time.monotonic() + _FORGET_SECONDS
+        if origin != _DATABASE:
+            self._company_until = time.monotonic() + _FORGET_SECONDS
         for topic, detail in batch:
             if topic != _OURS:
                 self._deliver(topic, detail)

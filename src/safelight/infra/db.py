@@ -19,7 +19,9 @@ named after the feature and the function (`submissions.move`), at which tests ma
 import asyncio
 import json
 import socket
+import struct
 import time
+from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -81,6 +83,7 @@ AWAY: tuple[type[Exception], ...] = (Unavailable, *UNREACHABLE)
 
 _RELEASE_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
+_HALFVEC = struct.Struct("!HH")  # how many numbers, and nothing
 _KEEPALIVE = (10, 5, 3)  # idle, between probes, how many
 
 
@@ -328,11 +331,37 @@ def literal(value: str | int | None) -> str:
     return f" E'{doubled}'" if "\\" in value else f"'{doubled}'"
 
 
+def columns(record: Any) -> dict[str, Any]:
+    """The fields of a flat record, as jsonb_populate_record takes them; none is copied."""
+    return {name: getattr(record, name) for name in record.__dataclass_fields__}
+
+
 async def prepare(connection: Any) -> None:
-    """Makes jsonb columns Python values; also for connections outside the pool."""
+    """Makes jsonb columns Python values, and vectors of short floats their bytes, where the server
+    knows these; also for connections outside the pool."""
     await connection.set_type_codec(
         "jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads
     )
+    schema = await connection.fetchval(
+        "SELECT typnamespace::regnamespace::text FROM pg_type WHERE typname = 'halfvec'"
+    )
+    if schema:
+        await connection.set_type_codec(
+            "halfvec", schema=schema, encoder=_to_halfvec, decoder=_of_halfvec, format="binary"
+        )
+
+
+def _to_halfvec(vector: bytes) -> bytes:
+    """Of little-endian float16. As text, a thousand numbers would take a millisecond."""
+    numbers = array("H", vector)
+    numbers.byteswap()
+    return _HALFVEC.pack(len(numbers), 0) + numbers.tobytes()
+
+
+def _of_halfvec(sent: bytes) -> bytes:
+    numbers = array("H", sent[_HALFVEC.size :])
+    numbers.byteswap()
+    return numbers.tobytes()
 
 
 def _end(connection: Any) -> None:

@@ -11,6 +11,8 @@ rolling upgrade, so
 - nothing is dropped here: a function that went out of use goes one release later, by a migration;
 - a server that is older than the functions it finds leaves them as they are.
 
+What the server offers beyond PostgreSQL itself (vectors) is looked for at every start.
+
 All of it happens under one advisory lock.
 """
 
@@ -33,6 +35,7 @@ _LOCK = 0x5AFE_0001
 # stands still half-way must not keep everybody else from starting.
 _LIMITS = Limits(lock=0)
 _IDLE_MS = "30000"
+_AT_START = "SELECT embeddings_at_start()"
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -96,6 +99,9 @@ async def migrate(
         await connection.execute(_LEDGER)
         applied = await _apply(connection, wanted)
         await _create_functions(connection, code, version)
+        if functions is None:
+            await reach("migrate.embeddings")
+            await connection.execute(_AT_START)
         return applied
     finally:
         await connection.close()

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 from weakref import WeakValueDictionary
@@ -22,13 +23,15 @@ from safelight.infra.turns import Turns
 from safelight.ingest import repo
 from safelight.ingest.contract import DatabaseError, OutcomeUnknown
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.jobs import OFFLOAD
+from safelight.ingest.jobs import OFFLOAD, OffloadPayload
 from safelight.ingest.lifecycle import Image, ImageStatus, Recording
 from safelight.ingest.receive import Incoming, Received, Receiver, UploadLimits
 from safelight.objects.keys import clean_name
 from safelight.quotas.admit import UploadQuotas
 
-RecordUpload = Callable[[Connection, Image, str, Sequence[Line]], Awaitable[Recording]]
+RecordUpload = Callable[
+    [Connection, Image, str, Sequence[Line], repo.Lessee], Awaitable[tuple[Recording, int | None]]
+]
 _TURN_SECONDS = 60.0  # for the organization's uploads before this one; it costs a task
 _AGAIN_SECONDS = 10
 _THREADS = 8
@@ -70,9 +73,14 @@ class Ingest:
         limits: UploadLimits,
         ids: Ids,
         metrics: Metrics,
+        lease: timedelta,
+        remember: Callable[[str, Image], None],
     ) -> None:
+        """`remember` spares whoever brings an image to the store reading its record."""
         self._units = units
         self._db = units.db
+        self._lease = lease
+        self._remember = remember
         self.directory = directory
         self.limits = limits
         self._clock = units.clock
@@ -143,7 +151,7 @@ class Ingest:
         except Exception:
             await self._discard(incoming)
             raise
-        self._units.announce(image.organization, OFFLOAD)
+        self._units.announce(image.organization)
         self._account(image, started)
         await reach("ingest.recorded")
         return image
@@ -184,13 +192,20 @@ class Ingest:
     async def _write(
         self, record: RecordUpload, upload: UploadRequest, image: Image, file_name: str
     ) -> Recording:
-        lines = _lines(image, upload, file_name)
-        try:
-            async with self._db.connection() as connection:
-                return await record(connection, image, self.directory.node, lines)
-        except repo.ConnectionLost as lost:
-            await self._find_out_if_recorded(image.id, lost.backend)
-            return Recording.RECORDED
+        lines, node = _lines(image, upload, file_name), self.directory.node
+        with self._units.place(OFFLOAD, image.organization) as place:
+            lessee = place.lessee, self._lease
+            try:
+                async with self._db.connection() as connection:
+                    recording, job = await record(connection, image, node, lines, lessee)
+            except repo.ConnectionLost as lost:
+                await self._find_out_if_recorded(image.id, lost.backend)
+                self._units.announce(image.organization, OFFLOAD)
+                return Recording.RECORDED
+            if recording is Recording.RECORDED:
+                self._remember(image.id, image)
+                place.take(job, OffloadPayload(image.id))
+            return recording
 
     async def _find_out_if_recorded(self, image_id: ImageId, backend: int) -> None:
         """The answer was lost. Recorded: carry on. Not recorded: an error that cleans up. Neither

@@ -15,7 +15,7 @@ class OffloadPayload:
 OFFLOAD = JobKind(
     "ingest.offload",
     payload=OffloadPayload,
-    limit=8,
+    limit=32,  # they wait for the disk and for each other's statements more than they work
     retry=Backoff(attempts=12, cap=600),  # a store may be away for a while; the file is safe
     subject=lambda offloading: f"image:{offloading.imageId}",
 )

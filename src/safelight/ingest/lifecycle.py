@@ -80,7 +80,6 @@ class OffloadResult:
     event_id: int | None = None
     event_time: int | None = None
     job_id: int | None = None
-    lessee: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

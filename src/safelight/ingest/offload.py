@@ -1,15 +1,19 @@
 """From the ingest directory to permanent storage: INGESTED becomes STORED.
 
-Guarantees: reads the record first and does nothing that is already done; the bytes are hashed again
-on the way. The state, its history, the object with its event, the event's delivery job and the end
-of this job are one statement, written under the name's lock: the newest upload of a name wins,
+Guarantees: does nothing that is already done: the record is read first, or known from having just
+been written, and the last statement checks its state. Bytes that are copied are hashed again on the
+way; a file that is linked is, by whoever reads it next. The state, its history, the object with its
+event, the event's delivery job and the end of this job are one statement, written under the name's
+lock (where nothing stands in the way, with the entry and its run: `arrive`): the newest upload of a
+name wins,
 and one whose name was deleted meanwhile does not bring it back. Such an image is STORED all the
 same, its history says what beat it, and its bytes stay until the grace period (with a bucket: the
 ingest directory's) ends. A file that is missing or not what was received makes the image FAILED; a
 directory that is not the one this worker started with makes the job wait.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +24,10 @@ from safelight.errors import Unavailable
 from safelight.infra.activity import Units
 from safelight.infra.away import is_away
 from safelight.infra.failpoints import reach
-from safelight.infra.files import ChecksumMismatch
+from safelight.infra.files import ChecksumMismatch, Measured
+from safelight.infra.fresh import Fresh
 from safelight.infra.history import Line
+from safelight.infra.injected import iso
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Done, Failure, Job, Retry, Verdict
 from safelight.infra.queue.queue import Queue
@@ -33,6 +39,12 @@ from safelight.objects.events import OURS, Action, ObjectEvent
 from safelight.objects.jobs import DELIVER, DeliverPayload
 from safelight.objects.keys import object_key
 from safelight.objects.store import Facts, Landed, ObjectStore, Place
+
+# Brings an upload whose bytes are safe to the end of its road at once: object, event, entry, run.
+# False: not this time, and nothing was changed.
+Arrive = Callable[
+    [Image, Landed, str | None, Mapping[str, str], Job[OffloadPayload]], Awaitable[bool]
+]
 
 MISSING = Failure(
     "FILE_MISSING",
@@ -62,6 +74,7 @@ class Offload:
         queue: Queue,
         remember: Callable[[ObjectEvent], None],
         metrics: Metrics,
+        arrive: Arrive | None = None,
     ) -> None:
         self._units = units
         self._db = units.db
@@ -69,6 +82,8 @@ class Offload:
         self._directory = directory
         self._lease = queue.lease
         self._remember = remember
+        self._arrive = arrive
+        self.fresh: Fresh[str, Image] = Fresh()
         self._clock = units.clock
         self._outcomes = Counter(
             "safelight_offloads_total",
@@ -78,11 +93,13 @@ class Offload:
         )
 
     async def handle(self, job: Job[OffloadPayload]) -> Verdict:
-        image = await repo.find(self._db, job.payload.imageId)
+        image_id = job.payload.imageId
+        fresh = self.fresh.take(image_id)
+        image = fresh or await repo.find(self._db, image_id)
         if image is None or image.status is not ImageStatus.INGESTED:
             return Done()
         try:
-            stored = await self._bring(image, job)
+            stored = await self._bring(image, job, fresh=fresh is not None)
         except Exception as error:  # noqa: BLE001 - whatever it is, the history tells of it
             if not (is_away(error) and job.waits):  # a wait is told of once, however long it is
                 await self._note(image, job, error)
@@ -90,26 +107,21 @@ class Offload:
         self._announce(image, stored)
         return job.ended(stored.outcome is not OffloadOutcome.LOST)
 
-    async def _bring(self, image: Image, job: Job[OffloadPayload]) -> OffloadResult:
+    async def _bring(self, image: Image, job: Job[OffloadPayload], *, fresh: bool) -> OffloadResult:
         path = self._directory.path / Path(image.temp_path).name
         facts = object_facts(image)
+        if fresh:
+            facts = replace(facts, seen=Measured(image.checksum, image.size_bytes))
 
         async def write(landed: Landed) -> OffloadResult:
-            return await repo.store(
-                self._db,
-                image,
-                landed,
-                self._directory.node,
-                facts.metadata,
-                _endings(image),
-                self._clock.now_ms(),
-                job,
-                (self._units.lessee, self._lease),
-            )
+            node = landed.node(self._directory.node)
+            if self._arrive and await self._arrive(image, landed, node, facts.metadata, job):
+                return OffloadResult(OffloadOutcome.STORED)
+            return await self._record(image, landed, node, facts.metadata, job)
 
         async def beaten() -> OffloadResult | None:
             here = Landed(Place.INGEST, "", image.size_bytes, image.checksum)
-            stored = await write(here)
+            stored = await self._record(image, here, None, facts.metadata, job)
             return None if stored.outcome is OffloadOutcome.WANTED else stored
 
         key = object_key(image.organization, image.name)
@@ -124,11 +136,30 @@ class Offload:
             ensure_directory(self._directory)
             return await self._fail(image, job, MISSING)
 
+    async def _record(
+        self,
+        image: Image,
+        landed: Landed,
+        node: str | None,
+        metadata: Mapping[str, str],
+        job: Job[OffloadPayload],
+    ) -> OffloadResult:
+        """The road that is always open: whatever is to follow from the event has a job."""
+        with self._units.place(DELIVER, image.organization) as place:
+            stored = await repo.store(
+                self._db, image, landed, node, metadata, _endings(image), self._clock.now_ms(), job,
+                (place.lessee, self._lease),
+            )  # fmt: skip
+            if stored.event_id is not None:
+                self._remember(_event(image, stored, stored.event_id))
+                place.take(stored.job_id, DeliverPayload(stored.event_id, image.name))
+        return stored
+
     async def _fail(
         self, image: Image, job: Job[OffloadPayload], failure: Failure
     ) -> OffloadResult:
         facts = {"from": image.status, "to": ImageStatus.FAILED, "error": failure.to_json()}
-        line = _line(image, "upload_failed", facts)
+        line = line_of(image, "upload_failed", facts)
         outcome = await repo.fail(self._db, image, line, self._clock.now_ms(), job)
         structlog.get_logger().error("upload.failed", imageId=image.id, **failure.to_json())
         return OffloadResult(outcome)
@@ -140,33 +171,28 @@ class Offload:
             unit.tell(line)
 
     def _announce(self, image: Image, stored: OffloadResult) -> None:
-        """After the commit: the delivery runs here at once, and listeners hear of the news."""
         self._outcomes.labels(stored.outcome).inc()
         if stored.outcome in {OffloadOutcome.LOST, OffloadOutcome.ALREADY_DONE}:
             return
-        if stored.event_id is not None:
-            self._remember(_event(image, stored, stored.event_id))
-            delivery = DeliverPayload(stored.event_id, image.name)
-            self._units.hand_over(
-                DELIVER,
-                stored.job_id,
-                delivery,
-                organization=image.organization,
-                lessee=stored.lessee,
-            )
         self._units.announce(image.organization)
+
+
+def stored_at(image: Image, event_time: int) -> Line:
+    """That it is, where nothing else can have become of it."""
+    line = _endings(image)[OffloadOutcome.STORED]
+    return replace(line, data={**line.data, "eventTime": iso(event_time)})
 
 
 def _endings(image: Image) -> dict[str, Line]:
     """What is told of either end; the statement adds when it was stored, or what beat it."""
     moved = {"from": image.status, "to": ImageStatus.STORED}
     return {
-        OffloadOutcome.STORED: _line(image, "upload_stored", moved),
-        OffloadOutcome.BEATEN: _line(image, "image_superseded", moved),
+        OffloadOutcome.STORED: line_of(image, "upload_stored", moved),
+        OffloadOutcome.BEATEN: line_of(image, "image_superseded", moved),
     }
 
 
-def _line(image: Image, kind: str, facts: dict[str, Any]) -> Line:
+def line_of(image: Image, kind: str, facts: dict[str, Any]) -> Line:
     data = {**facts, "imageId": image.id, "name": image.name}
     return Line(f"image:{image.id}", kind, data, also=f"upload:{image.name}")
 

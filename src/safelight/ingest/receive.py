@@ -25,7 +25,7 @@ from safelight.headers.probe import (
 )
 from safelight.headers.refusals import too_many_bytes, too_many_pixels
 from safelight.infra.failpoints import hit
-from safelight.infra.files import sync_directory, write_all
+from safelight.infra.files import sync_directory, write_chunks
 from safelight.infra.injected import ImageId
 from safelight.infra.turns import Turns
 from safelight.ingest.contract import (
@@ -80,7 +80,6 @@ class FilePart:
         self.file_name: str | None = None
         self.size = 0
         self._pending: list[memoryview] = []
-        self._pending_size = 0
         self._parts = 0
         self._inside_file = False
         self._seen = False
@@ -107,12 +106,8 @@ class FilePart:
         if self.size == 0:
             raise InvalidFileType("The file is empty.")
 
-    @property
-    def waiting(self) -> int:
-        return self._pending_size
-
     def take(self) -> list[memoryview]:
-        taken, self._pending, self._pending_size = self._pending, [], 0
+        taken, self._pending = self._pending, []
         return taken
 
     def _callbacks(self) -> Any:
@@ -157,7 +152,6 @@ class FilePart:
     def _on_part_data(self, data: bytes, start: int, end: int) -> None:
         if self._inside_file:
             self._pending.append(memoryview(data)[start:end])
-            self._pending_size += end - start
             self.size += end - start
 
     def _on_end(self) -> None:
@@ -177,7 +171,7 @@ def _unescaped(file_name: str) -> str:
 
 class Incoming:
     """One upload on its way to disk: written under a hidden name, fsynced, renamed, its directory
-    fsynced. Every method blocks: run them in a thread, one at a time."""
+    fsynced. All but measuring blocks: run it in a thread, one thing at a time."""
 
     def __init__(self, directory: IngestDirectory, image_id: ImageId) -> None:
         self._directory = directory
@@ -192,6 +186,11 @@ class Incoming:
     def checksum(self) -> str:
         return self._hash.hexdigest()
 
+    def measure(self, chunk: memoryview) -> None:
+        """As it passes; what is measured is written next. Does not block for long."""
+        self._hash.update(chunk)
+        self.size += len(chunk)
+
     def write(self, chunks: Iterable[memoryview]) -> None:
         try:
             if self._file is None:
@@ -199,11 +198,8 @@ class Incoming:
                 self._file = os.open(
                     self._hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
                 )
-            for chunk in chunks:
-                self._hash.update(chunk)
-                self.size += len(chunk)
-                hit("ingest.write")
-                write_all(self._file, chunk)
+            hit("ingest.write")
+            write_chunks(self._file, chunks)
         except OSError as error:
             raise storage_error(error) from error
 
@@ -257,6 +253,8 @@ class Receiver:
         self._executor = executor
         self._turns = turns
         self._head = bytearray()
+        self._passed: list[memoryview] = []
+        self._waiting = 0
 
     async def receive(
         self, content_type: str, stream: AsyncIterator[bytes], expected_checksum: str | None
@@ -267,10 +265,11 @@ class Receiver:
             body += len(chunk)
             part.feed(chunk)
             self._check_size(part.size, body)
-            if part.waiting >= _HOP_BYTES:
-                await self._hop(self._store, part.take())
+            self._pass(part.take())
+            if self._waiting >= _HOP_BYTES:
+                await self._hop(self._store, self._taken())
         part.end()
-        path, header = await self._hop(self._finish, part.take(), expected_checksum)
+        path, header = await self._hop(self._finish, self._taken(), expected_checksum)
         return Received(
             path,
             part.file_name or "",
@@ -278,6 +277,16 @@ class Receiver:
             self._incoming.checksum,
             self._incoming.size,
         )
+
+    def _pass(self, chunks: list[memoryview]) -> None:
+        for chunk in chunks:
+            self._incoming.measure(chunk)
+            self._waiting += len(chunk)
+        self._passed += chunks
+
+    def _taken(self) -> list[memoryview]:
+        taken, self._passed, self._waiting = self._passed, [], 0
+        return taken
 
     def _check_size(self, file: int, body: int) -> None:
         """Of the whole body too: what surrounds the file is read as well."""

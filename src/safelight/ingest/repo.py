@@ -1,7 +1,6 @@
 """The images table. One statement records an upload: row, history and offload job, or nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 
@@ -10,7 +9,7 @@ import asyncpg
 from safelight.errors import SafelightError
 from safelight.infra import activity
 from safelight.infra.activity import to_json
-from safelight.infra.db import LOST, Connection, Database, read, write
+from safelight.infra.db import LOST, Connection, Database, columns, read, write
 from safelight.infra.history import Line
 from safelight.infra.injected import ImageId
 from safelight.infra.queue.jobs import Job
@@ -28,9 +27,11 @@ from safelight.ingest.lifecycle import (
 from safelight.objects.keys import around_number
 from safelight.objects.reconcile import Standing
 from safelight.objects.repo import raise_retake
-from safelight.objects.store import Landed, Place
+from safelight.objects.store import Landed
 from safelight.quotas.repo import refused
 
+Lessee = tuple[str | None, timedelta | None]  # who has a job from the start, and for how long
+NOBODY: Lessee = (None, None)
 _TERMINATE_MS = 5000
 _MOST_DIGITS = 9
 
@@ -45,39 +46,47 @@ class ConnectionLost(SafelightError):
 
 # The machine's moves, as the statements that make them are handed them.
 _FROM_UPLOADED = MACHINE.moves[ImageStatus.UPLOADED]
-_STORED_FROM = MACHINE.before(ImageStatus.STORED)
+STORED_FROM = MACHINE.before(ImageStatus.STORED)
 _FAILED_FROM = MACHINE.before(ImageStatus.FAILED)
 
 
 @write
 async def record_upload(
-    connection: Connection, image: Image, node: str, lines: Sequence[Line]
-) -> Recording:
-    await _record(connection, "SELECT image_record($1, $2, $3)", image, node, lines)
-    return Recording.RECORDED
+    connection: Connection, image: Image, node: str, lines: Sequence[Line], lessee: Lessee = NOBODY
+) -> tuple[Recording, int | None]:
+    """And its job, which `lessee` has if there is one."""
+    statement = "SELECT 'recorded' AS outcome, image_recorded($1, $2, $3, $4, $5) AS job_id"
+    return await _record(connection, statement, image, node, lines, lessee)
 
 
 @write
 async def record_upload_unless_taken(
-    connection: Connection, image: Image, node: str, lines: Sequence[Line]
-) -> Recording:
-    statement = "SELECT image_record_unless_taken($1, $2, $3)"
-    return Recording(await _record(connection, statement, image, node, lines))
+    connection: Connection, image: Image, node: str, lines: Sequence[Line], lessee: Lessee = NOBODY
+) -> tuple[Recording, int | None]:
+    statement = "SELECT * FROM image_recorded_unless_taken($1, $2, $3, $4, $5)"
+    return await _record(connection, statement, image, node, lines, lessee)
 
 
 async def _record(
-    connection: Connection, statement: str, image: Image, node: str, lines: Sequence[Line]
-) -> Any:
+    connection: Connection,
+    statement: str,
+    image: Image,
+    node: str,
+    lines: Sequence[Line],
+    lessee: Lessee,
+) -> tuple[Recording, int | None]:
     """Once sent, only an error in the server's own words is a no; any other end says nothing."""
     if image.status not in _FROM_UPLOADED:
         MACHINE.check(ImageStatus.UPLOADED, image.status)
     backend = connection.get_server_pid()
     try:
-        return await connection.fetchval(statement, asdict(image), node, to_json(lines))
+        row = await connection.fetchrow(statement, columns(image), node, to_json(lines), *lessee)
     except Exception as error:
         if isinstance(error, asyncpg.PostgresError) and not isinstance(error, LOST):
             raise _refused(error) from error
         raise ConnectionLost(backend) from error
+    assert row is not None  # noqa: S101 - a function's row
+    return Recording(row["outcome"]), row["job_id"]
 
 
 def _refused(error: asyncpg.PostgresError) -> SafelightError:
@@ -203,24 +212,23 @@ async def store(
     db: Database,
     image: Image,
     landed: Landed,
-    node: str,
+    node: str | None,
     metadata: Mapping[str, str],
     lines: Mapping[str, Line],
     now: int,
     job: Job[Any],
-    lessee: tuple[str | None, timedelta],
+    lessee: Lessee,
 ) -> OffloadResult:
     """The last step of an offload, all of it in one statement. `lines` by how it may end; `node` is
-    where the file is."""
-    kept = landed.place in {Place.BUCKET, Place.TELLING_BUCKET}
+    where the file is that a bucket may need again."""
     try:
         row = await db.fetchrow(
             "SELECT * FROM image_stored($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)",
             image.id,
             image.organization,
             image.name,
-            _STORED_FROM,
-            asdict(landed) | {"node": node if kept else None},
+            STORED_FROM,
+            columns(landed) | {"node": node},
             dict(metadata),
             dict(zip(lines, to_json(lines.values()), strict=True)),
             now,
@@ -238,7 +246,6 @@ async def store(
         row["event_id"],
         row["event_time"],
         row["job_id"],
-        lessee[0],
     )
 
 

@@ -14,7 +14,7 @@ from safelight.ingest import repo
 from safelight.ingest.accept import Ingest
 from safelight.ingest.directory import IngestDirectory, holds_ownerless, unusable
 from safelight.ingest.jobs import OFFLOAD, PUT_BACK, SWEEP
-from safelight.ingest.offload import Offload
+from safelight.ingest.offload import Arrive, Offload
 from safelight.ingest.put_back import Restoration
 from safelight.ingest.receive import UploadLimits
 from safelight.ingest.sweep import IngestSweep
@@ -43,9 +43,11 @@ def open_ingest(
     directory: IngestDirectory,
     store: ObjectStore,
     remember: Callable[[ObjectEvent], None],
+    arrive: Arrive | None = None,
 ) -> Feature:
-    """`remember` spares whoever delivers an event reading it back. Whoever opens this lets
-    `IngestSweep.at_start` run before the first upload."""
+    """`remember` spares whoever delivers an event reading it back; `arrive` is the short road, for
+    those who have it. Whoever opens this lets `IngestSweep.at_start` run before the first
+    upload."""
     settings = base.settings
     limits = UploadLimits(
         settings.max_upload_bytes,
@@ -53,8 +55,11 @@ def open_ingest(
         settings.accepted_types,
         settings.max_uploads_at_once,
     )
-    ingest = Ingest(base.units, directory, limits, base.ids, base.metrics)
-    offload = Offload(base.units, store, directory, base.queue, remember, base.metrics)
+    offload = Offload(base.units, store, directory, base.queue, remember, base.metrics, arrive)
+    ingest = Ingest(
+        base.units, directory, limits, base.ids, base.metrics, base.queue.lease,
+        offload.fresh.remember,
+    )  # fmt: skip
     sweep = IngestSweep(
         base.queue, directory, base.clock, base.metrics, settings.ingest_ttl_seconds
     )

@@ -29,6 +29,8 @@ class EntryAnswer(TypedDict):
     width: int | None
     height: int | None
     sizeBytes: int
+    checksum: str | None
+    dominantColor: str | None
     nextAttemptAt: NotRequired[str]
     lastError: NotRequired[FailureAnswer | None]
     failure: NotRequired[FailureAnswer | None]

@@ -56,6 +56,9 @@ def entry_status(text: str | None) -> EntryStatus | None:
     return next((status for status in ENTRY_STATUSES if status == text), None)
 
 
+THUMBNAIL = 2  # of `drawn`
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """The row of a name, and how its run stands: when it is tried again, and the code and words of
@@ -70,6 +73,9 @@ class Entry:
     width: int | None
     height: int | None
     size_bytes: int | None
+    checksum: str | None
+    dominant_color: str | None
+    drawn: int  # classification's Drawn, in bits
     classification_status: EntryStatus
     classification_label: str | None
     classification_score: float | None
@@ -78,6 +84,10 @@ class Entry:
     next_attempt_at: int | None = None
     error: Mapping[str, str] | None = None
     labels: tuple[Mapping[str, Any], ...] = ()  # of one that was asked for by its name
+
+    @property
+    def has_thumbnail(self) -> bool:
+        return bool(self.drawn & THUMBNAIL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,6 +119,14 @@ class BeatenBy:
     idempotency_key: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What became of an upload on the short road (arrival.py), and its run's job if it took it."""
+
+    taken: bool
+    job_id: int | None = None
+
+
 # What is decided
 
 

@@ -16,6 +16,7 @@ import structlog
 
 from safelight.infra.activity import Unit, Units
 from safelight.infra.db import Database
+from safelight.infra.fresh import Fresh
 from safelight.infra.history import Line
 from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import TOPIC, Done, Job, JobKind, Verdict
@@ -48,7 +49,6 @@ from safelight.objects.store import NoSuchObject, ObjectStore, StoreUnavailable
 
 _MOST_DIGITS = 9
 _LOOKS = 5
-_REMEMBERED = 1000
 _TOLD = {SkipReason.STALE, SkipReason.DUPLICATE, SkipReason.SUPERSEDED, SkipReason.SAME_UPLOAD}
 _UNUSABLE = {SkipReason.OBJECT_MISSING, SkipReason.UNUSABLE_METADATA}
 
@@ -65,18 +65,15 @@ class Deliver:
     def __init__(self, db: Database, reactions: Reactions) -> None:
         self._db = db
         self._reactions = reactions
-        self._fresh: dict[int, ObjectEvent] = {}
+        self._fresh: Fresh[int, ObjectEvent] = Fresh()
 
     def remember(self, event: ObjectEvent) -> None:
-        """Spares reading back what this process has just written; events never change. Another one
-        may take the delivery, so the oldest make room."""
-        if len(self._fresh) >= _REMEMBERED:
-            del self._fresh[next(iter(self._fresh))]
-        self._fresh[event.id] = event
+        """Events never change."""
+        self._fresh.remember(event.id, event)
 
     async def handle(self, job: Job[DeliverPayload]) -> Verdict:
         event_id = job.payload.eventId
-        event = self._fresh.pop(event_id, None) or await objects.event(self._db, event_id)
+        event = self._fresh.take(event_id) or await objects.event(self._db, event_id)
         verdict: Verdict = Done()
         if event is None:
             return verdict
@@ -144,7 +141,7 @@ class Projection:
                 found.run,
             )
             news = _News(unit, name, event, found)
-            unit.tell(_received(news), *await self._create(news, decision, present))
+            unit.tell(received(name, event), *await self._create(news, decision, present))
             await objects.delivered(unit.connection, event.id, unit.now)
             unit.ends(job)
         return Done(already=True)
@@ -164,7 +161,7 @@ class Projection:
                 built_in=not self._telling,
             )
             news = _News(unit, name, event, found)
-            unit.tell(_received(news), *await _delete(news, decision))
+            unit.tell(received(name, event), *await _delete(news, decision))
             await objects.delivered(unit.connection, event.id, unit.now)
             unit.ends(job)
         return Done(already=True)
@@ -184,13 +181,15 @@ class Projection:
             case StartRun(mark):
                 run = await repo.restart(unit, name, mark.idempotency_key)
                 unit.announce(TOPIC, self._runs.name)
-                return [*lost_run(name, news.found), _started(news, mark, run)]
+                began = started(name, news.event.source, mark.idempotency_key, run)
+                return [*lost_run(name, news.found), began]
             case WriteMarker(mark, replaces):
                 facts = _facts(present, news.event)
                 run, stopped = await repo.mark(unit, name, mark, replaces, facts)
                 unit.announce(TOPIC, self._runs.name)
                 winner = BeatenBy(news.event.event_time, mark.idempotency_key)
-                return [*_stopped(name, replaces, stopped, winner), _started(news, mark, run)]
+                began = started(name, news.event.source, mark.idempotency_key, run)
+                return [*_stopped(name, replaces, stopped, winner), began]
             case _:
                 assert_never(decision)
 
@@ -240,25 +239,25 @@ def _whole(text: str | None) -> int | None:
     )
 
 
-def _received(news: _News) -> Line:
+def received(name: str, event: ObjectEvent) -> Line:
     """What it says of the name; whatever comes of it is told by the lines that follow."""
     data = {
-        "name": news.name,
-        "eventTime": iso(news.event.event_time),
-        "reason": news.event.action,
-        "actor": {"type": "event", "name": news.event.source},
+        "name": name,
+        "eventTime": iso(event.event_time),
+        "reason": event.action,
+        "actor": {"type": "event", "name": event.source},
     }
-    return Line(f"upload:{news.name}", "event_received", data)
+    return Line(f"upload:{name}", "event_received", data)
 
 
-def _started(news: _News, mark: Mark, run: int) -> Line:
+def started(name: str, source: str, marker: str, run: int) -> Line:
     data = {
-        "name": news.name,
-        "idempotencyKey": mark.idempotency_key,
+        "name": name,
+        "idempotencyKey": marker,
         "run": run,
-        "actor": {"type": "event", "name": news.event.source},
+        "actor": {"type": "event", "name": source},
     }
-    return Line(f"upload:{news.name}", "classification_workflow_started", data)
+    return Line(f"upload:{name}", "classification_workflow_started", data)
 
 
 def lost_run(name: str, found: Snapshot) -> list[Line]:

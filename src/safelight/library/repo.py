@@ -1,16 +1,19 @@
 """The uploads table, its tombstones, and the functions of sql/library.sql that change them."""
 
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 import asyncpg
 
 from safelight.infra.activity import Unit, to_json
-from safelight.infra.db import UPKEEP_SECONDS, Database, read, write
+from safelight.infra.db import AWAY, UPKEEP_SECONDS, Database, read, write
 from safelight.infra.history import Line
 from safelight.infra.states import Phase, listed
 from safelight.library.entry import Entry, LibraryFilter, RunStatus
-from safelight.library.order import Mark, Present, Snapshot, Stamp, Tombstone
+from safelight.library.order import Arrived, Mark, Present, Snapshot, Stamp, Tombstone
 from safelight.objects.keys import words
+from safelight.objects.repo import raise_retake
 from safelight.objects.store import Cleared, Place, Written
 
 # What an event changes, in the unit of its delivery
@@ -66,6 +69,33 @@ async def mark(
     )
     assert row is not None  # noqa: S101 - a function with OUT parameters answers one row
     return row["started"], row["stopped"]
+
+
+@write
+async def arrive(
+    db: Database,
+    organization: str,
+    rows: Sequence[Mapping[str, Any]],
+    may_come_from: Sequence[str],
+    now: int,
+    owner: str,
+    lease: timedelta,
+) -> list[Arrived]:
+    """Uploads on the short road, all in one statement, which is a unit of work. One that is refused
+    by itself is for the general road to judge."""
+    try:
+        found = await db.fetch(
+            "SELECT * FROM uploads_arrived($1, $2, $3, $4, $5, $6)",
+            organization, rows, may_come_from, now, owner, lease,
+        )  # fmt: skip
+    except AWAY:
+        raise
+    except asyncpg.PostgresError as error:
+        raise_retake(error)
+        if len(rows) > 1:
+            raise
+        return [Arrived(taken=False)]
+    return [Arrived(row["outcome"] == "stored", row["job_id"]) for row in found]
 
 
 @write

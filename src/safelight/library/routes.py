@@ -132,6 +132,8 @@ def show(row: Entry) -> dict[str, Any]:
         "width": row.width,
         "height": row.height,
         "sizeBytes": row.size_bytes,
+        "checksum": row.checksum,
+        "dominantColor": row.dominant_color,
         **_trouble(row),
     }
 

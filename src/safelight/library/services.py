@@ -6,6 +6,7 @@ from typing import Any
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.jobs import JobKind
+from safelight.library.arrival import Arrival, Remember, forget
 from safelight.library.deletion import UploadDeletion
 from safelight.library.jobs import RECONCILE
 from safelight.library.project import Projection
@@ -15,18 +16,25 @@ from safelight.objects.store import ObjectStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Library(Feature):
-    """`projection` reacts to what happens to objects; the other two are also services."""
+    """`projection` reacts to what happens to objects, `arrival` is the road that needs no such
+    reaction; the other two are also services."""
 
     projection: Projection
+    arrival: Arrival
     deletion: UploadDeletion
     reconcile: LibraryReconcile
 
 
 def open_library(
-    base: Base, store: ObjectStore, runs: JobKind[Any], *, telling: bool = False
+    base: Base,
+    store: ObjectStore,
+    runs: JobKind[Any],
+    remember: Remember = forget,
+    *,
+    telling: bool = False,
 ) -> Library:
-    """`runs` is the kind whose jobs new markers enqueue; `telling`: the store is a bucket whose own
-    notifications are the events."""
+    """`runs` is the kind whose jobs new markers enqueue, `remember` spares whoever handles them to
+    look for the bytes; `telling`: the store is a bucket whose own notifications are the events."""
     deletion = UploadDeletion(store, base.units)
     reconcile = LibraryReconcile(base, store, runs, telling=telling)
     return Library(
@@ -35,4 +43,5 @@ def open_library(
         deletion=deletion,
         reconcile=reconcile,
         projection=Projection(base.units, store, runs, telling=telling),
+        arrival=Arrival(base.units, base.queue, runs, remember),
     )

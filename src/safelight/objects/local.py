@@ -146,8 +146,9 @@ class Blobs:
     # Putting
 
     def stage(self, source: Path, what: Measured | None, expected: str | None) -> Staged:
-        """Puts a file in its place, measured first if it is not yet."""
-        what = what or measure_durable(source)
+        """Puts a file in its place, measured first if it is not yet, or not what it was."""
+        if what is None or source.stat().st_size != what.size:
+            what = measure_durable(source)
         what.expect(expected)
         self.ensure_there()
         hold = Hold(self._locks / what.sha256[:2], fcntl.LOCK_SH)
@@ -323,9 +324,8 @@ class LocalStore:
     ) -> R:
         owner_of(key)
         async with self._spool.on_disk(source) as file:
-            staged = await self._spool.run(
-                self._blobs.stage, file.path, file.measured, facts.sha256
-            )
+            known = file.measured or facts.seen
+            staged = await self._spool.run(self._blobs.stage, file.path, known, facts.sha256)
             try:
                 return await self._commit_put(file.path, staged, write)
             finally:
@@ -364,8 +364,8 @@ class LocalStore:
     async def get(self, key: str, start: int = 0, stop: int | None = None) -> Content:
         info, blob = await self._find(key)
         first, end = within(info.size, start, stop)
-        opening = partial(self._opened, blob, info.size)
-        return Content(info, first, end, self._chunks(blob, first, end), opening)
+        opening = partial(self.open_blob, blob, info.size)
+        return Content(info, first, end, self._chunks(blob, first, end), opening, blob)
 
     async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
         return await repo.listed(self._db, prefix, after, limit)
@@ -376,7 +376,9 @@ class LocalStore:
             raise NoSuchObject
         return found[0], found[1]
 
-    def _opened(self, blob: str, size: int) -> int:
+    def open_blob(self, blob: str, size: int) -> int:
+        """A descriptor of its file, for the caller to close; it outlives its object by the grace
+        period."""
         file = self._blobs.open(blob)
         try:
             self._blobs.expect(blob, file, size)

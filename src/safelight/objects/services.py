@@ -23,7 +23,7 @@ from safelight.objects.jobs import (
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.reconcile import Originals, Reconcile
-from safelight.objects.store import ObjectStore, StoreUnavailable
+from safelight.objects.store import BlobFiles, ObjectStore, StoreUnavailable
 from safelight.objects.upkeep import Collect, PurgeObjects, Scrub
 
 UpkeepTask = Callable[[], Awaitable[object]]
@@ -31,11 +31,12 @@ UpkeepTask = Callable[[], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class OpenedStore:
-    """A store, and what has to be done for it now and then."""
+    """A store, and what has to be done for it now and then. `files` are the built-in one's."""
 
     store: ObjectStore
     upkeep: Mapping[JobKind[Nothing], UpkeepTask]
     bucket: str | None = None
+    files: BlobFiles | None = None
 
     @property
     def telling(self) -> bool:
@@ -47,12 +48,16 @@ async def _local(base: Base, _: Originals) -> OpenedStore:
     root = base.settings.data_dir.absolute() / "blobs"
     await claim_blobs(base.db, root, base.ids)
     blobs = Blobs(root, base.ids)
+    store, scrub = (
+        LocalStore(base.db, blobs, base.clock, base.ids),
+        Scrub(units, blobs, base.metrics),
+    )
     upkeep: dict[JobKind[Nothing], UpkeepTask] = {
         COLLECT: Collect(units, blobs, base.metrics).run,
-        SCRUB: Scrub(units, blobs, base.metrics).run,
+        SCRUB: scrub.run,
         PURGE: PurgeObjects(units, blobs.drafts).run,
     }
-    return OpenedStore(LocalStore(base.db, blobs, base.clock, base.ids), upkeep)
+    return OpenedStore(store, upkeep, files=BlobFiles(store.open_blob, scrub.recheck))
 
 
 async def _s3(base: Base, originals: Originals) -> OpenedStore:

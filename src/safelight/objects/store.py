@@ -23,7 +23,7 @@ from typing import Protocol, Self, TypeVar
 import structlog
 
 from safelight.errors import NotFound, SafelightError, Unavailable
-from safelight.infra.files import ByteSource, joined
+from safelight.infra.files import ByteSource, Measured, joined
 from safelight.objects.events import Action
 
 R = TypeVar("R")
@@ -58,11 +58,14 @@ class Retake(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is said of the bytes that are put. `sha256` is compared when given."""
+    """What is said of the bytes that are put. `sha256` is compared when given. `seen`: what this
+    process has just written to the file itself; a store that keeps the file and copies nothing need
+    not read it again."""
 
     content_type: str
     metadata: Mapping[str, str] = field(default_factory=dict)
     sha256: str | None = None
+    seen: Measured | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +89,15 @@ class Listed:
 @dataclass(frozen=True, slots=True)
 class Content:
     """Bytes `start` to `stop` (exclusive) of an object. Where it lies in a file, `open` gives a
-    descriptor of the whole, for the caller to close."""
+    descriptor of the whole, for the caller to close. `sha256` is the whole's, where the index says
+    so."""
 
     info: ObjectInfo
     start: int
     stop: int
     chunks: AsyncIterator[bytes]
     open: Callable[[], int] | None = None
+    sha256: str | None = None
 
     @asynccontextmanager
     async def source(self) -> AsyncIterator[bytes | int]:
@@ -140,6 +145,10 @@ class Landed:
     written: bool = False
     ticket: int | None = None
 
+    def node(self, of_file: str) -> str | None:
+        """Where the file is that these came from, if they may have to be put back from it."""
+        return of_file if self.place in {Place.BUCKET, Place.TELLING_BUCKET} else None
+
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
@@ -156,6 +165,16 @@ class Blob:
     sha256: str
     size: int
     state: str
+
+
+@dataclass(frozen=True, slots=True)
+class BlobFiles:
+    """The built-in store's files, for whoever knows a blob. `open(sha256, size)` gives a descriptor
+    for the caller to close, or raises `DamagedObject`; `suspect(sha256)` is for one that was found
+    to be of other bytes: it is looked at, as scrubbing does."""
+
+    open: Callable[[str, int], int]
+    suspect: Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,9 +198,9 @@ class Scrub:
     async def _look_at(self, blob: Blob) -> None:
         whole = await asyncio.to_thread(self._blobs.is_whole, blob.sha256)
         if whole != (blob.state == "live"):
-            await self._recheck(blob.sha256)
+            await self.recheck(blob.sha256)
 
-    async def _recheck(self, sha256: str) -> None:
+    async def recheck(self, sha256: str) -> None:
         """Looks once more at the row as it is now, and believes that only if nobody has touched the
         row meanwhile: it may just have been put, or been removed. The end is in the story of every
         upload whose bytes these are."""

@@ -18,7 +18,7 @@ from safelight.sandbox.facts import Garbled
 from safelight.sandbox.limits import SandboxLimits
 from safelight.sandbox.protocol import ENVELOPE_BYTES, Answer
 
-_CHUNK: Final = 256 * 1024
+_CHUNK: Final = 64 * 1024  # more at once would be fresh pages for every answer, however short
 # A child's own: large pages, where the system gives them to those who ask, make up for a part of
 # what it costs to have a process to itself.
 _ENVIRONMENT: Final = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}

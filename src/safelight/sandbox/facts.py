@@ -11,6 +11,11 @@ E = TypeVar("E", bound=StrEnum)
 
 _MOST: Final = 2**63 - 1  # what a database keeps
 _PRINT: Final = re.compile(r"[0-9a-f]{16}")
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+_COLOR: Final = re.compile(r"#[0-9a-f]{6}")
+_WEBP_BYTES: Final = 30  # the shortest there is
+_WEBP_KINDS: Final = frozenset({b"VP8 ", b"VP8L", b"VP8X"})
+_WEBP_ALPHA: Final = 0x10  # the only thing an extended header may announce: no notes, no frames
 
 
 class Garbled(Exception):
@@ -68,6 +73,28 @@ def look(value: object) -> str:
     if not isinstance(value, str) or not _PRINT.fullmatch(value):
         raise Garbled
     return value
+
+
+def digest(value: object) -> str:
+    """A SHA-256 in hex."""
+    if not isinstance(value, str) or not _DIGEST.fullmatch(value):
+        raise Garbled
+    return value
+
+
+def color(value: object) -> str:
+    if not isinstance(value, str) or not _COLOR.fullmatch(value):
+        raise Garbled
+    return value
+
+
+def webp(data: bytes, most: int) -> bytes:
+    """Begins as a WebP of that very length, of one frame, that holds no notes."""
+    kind = data[12:16]
+    ensure(_WEBP_BYTES <= len(data) <= most and data[:4] == b"RIFF" and data[8:12] == b"WEBP")
+    ensure(int.from_bytes(data[4:8], "little") + 8 == len(data) and kind in _WEBP_KINDS)
+    ensure(kind != b"VP8X" or data[20] & ~_WEBP_ALPHA == 0)
+    return data
 
 
 def maybe(read: Callable[[object], T], value: object) -> T | None:

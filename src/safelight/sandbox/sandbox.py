@@ -32,7 +32,7 @@ from safelight.infra.failpoints import reach
 from safelight.infra.turns import Turns
 from safelight.sandbox import protocol
 from safelight.sandbox.children import Child, Gone, Kit, TooLong
-from safelight.sandbox.facts import Garbled, ensure, words
+from safelight.sandbox.facts import Garbled, ensure, fields, webp, words
 from safelight.sandbox.limits import SandboxLimits
 from safelight.sandbox.lockdown import Protections, offered
 from safelight.sandbox.protocol import (
@@ -53,6 +53,7 @@ _STARTED_BYTES: Final = 64 * 1024
 _ATTEMPTS: Final = 2
 _LAST_SECONDS: Final = 5.0  # for a child that has hung up to be gone
 _LARGE: Final = 1024 * 1024  # from here on, copying is a thread's work
+_THUMBNAIL_BYTES: Final = 8 * 1024 * 1024
 _SEALED: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 
@@ -143,6 +144,15 @@ class Sandbox:
             return Rendition.load(answer.facts, answer.data, **wanted)
 
         return await self.ask("render", data, self._own, wanted, load)
+
+    async def thumbnail(self, data: bytes | int, side: int) -> bytes | None:
+        """WebP, upright, at most `side` wide and high; None: it cannot be drawn."""
+
+        def load(answer: Answer) -> bytes:
+            fields(answer.facts, ())
+            return webp(answer.data, _THUMBNAIL_BYTES) if answer.data else b""
+
+        return await self.ask("thumbnail", data, self._own, {"side": side}, load) or None
 
     async def run(
         self, task: str, source: bytes | int, *, kit: Kit | None = None, **parameters: Any

@@ -5,8 +5,9 @@ from safelight.sandbox.pictures import set_up
 from safelight.sandbox.protocol import SandboxTask, SandboxTasks
 from safelight.sandbox.rendering import render
 from safelight.sandbox.samples import samples
+from safelight.sandbox.small import thumbnail
 
-TASKS: dict[str, SandboxTask] = {"inspect": inspect, "render": render}
+TASKS: dict[str, SandboxTask] = {"inspect": inspect, "render": render, "thumbnail": thumbnail}
 
 _BOUNDS = {"max_pixels": 10**6, "max_frames": 10, "max_total_pixels": 10**7}
 
@@ -16,4 +17,5 @@ def prepare() -> SandboxTasks:
     for data in samples():
         inspect(data, _BOUNDS)
         render(data, {"max_side": 16, "square": 8})
+        thumbnail(data, {"side": 16})
     return TASKS

@@ -96,6 +96,28 @@ BEGIN
 END
 $$;
 
+-- The first run of a marker that nobody has seen before. Answers its job, leased to `p_owner` if there is
+-- one. A marker that was seen all the same is an error, like a clash of runs.
+CREATE OR REPLACE FUNCTION classification_begin(
+    p_organization text, p_name text, p_marker text, p_now bigint, p_owner text, p_lease interval
+) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    job bigint;
+BEGIN
+    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
+    VALUES (p_organization, p_name, p_marker, 1, 'pending', p_now);
+    job := job_enqueue('classification.run', p_organization,
+                       jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', 1),
+                       classification_key(p_organization, p_name, p_marker),
+                       p_owner => p_owner, p_lease => p_lease);
+    IF job IS NULL THEN
+        RAISE 'a run of % is still in the queue', p_marker;
+    END IF;
+    RETURN job;
+END
+$$;
+
 -- Stops whatever works for a marker. The queue is asked, and outranks the run's own row; nothing
 -- being there, or it having ended, is fine. Answers the number of a run that was under way.
 CREATE OR REPLACE FUNCTION classification_stop(
@@ -115,11 +137,155 @@ BEGIN
 END
 $$;
 
--- The guarded write of a result, a whole unit of work in one statement: the end of its job, the
--- label, the history. Applies only where the entry still has the marker and run the result was
+-- Embeddings have a table where the server knows vectors. Asked at every start (infra/migrate.py), so that
+-- installing pgvector and starting again is all it takes; without it everything else works. No index but
+-- the key: an organization's are compared one by one. PLAIN: 2.5 KB stay beside their key.
+CREATE OR REPLACE FUNCTION embeddings_at_start() RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF to_regclass('embeddings') IS NOT NULL THEN
+        RETURN true;
+    END IF;
+    PERFORM FROM pg_available_extensions WHERE name = 'vector';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    CREATE EXTENSION IF NOT EXISTS vector;
+    CREATE TABLE embeddings (
+        organization    text NOT NULL,
+        name            text NOT NULL,
+        idempotency_key text NOT NULL,
+        model           text NOT NULL,
+        vector          halfvec NOT NULL,
+        PRIMARY KEY (organization, name)
+    );
+    ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE PLAIN;
+    RETURN true;
+EXCEPTION WHEN OTHERS THEN  -- an old one, or we may not
+    RAISE WARNING 'embeddings cannot be kept: %', SQLERRM;
+    RETURN false;
+END
+$$;
+
+-- Keeps the embedding of an entry, whose row is locked. None was found: what there is stays.
+-- `anyelement` is a halfvec, which not every server knows.
+CREATE OR REPLACE FUNCTION classification_embedding(
+    p_organization text, p_name text, p_marker text, p_model text, p_embedding anyelement
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_embedding IS NULL THEN
+        RETURN;
+    END IF;
+    INSERT INTO embeddings (organization, name, idempotency_key, model, vector)
+    VALUES (p_organization, p_name, p_marker, p_model, p_embedding)
+    ON CONFLICT (organization, name) DO UPDATE
+        SET idempotency_key = excluded.idempotency_key, model = excluded.model,
+            vector = excluded.vector;
+END
+$$;
+
+-- What was found of an image besides its label goes with its entry.
+CREATE OR REPLACE FUNCTION classification_forget(p_organization text, p_name text) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF to_regclass('embeddings') IS NOT NULL THEN
+        DELETE FROM embeddings WHERE organization = p_organization AND name = p_name;
+    END IF;
+END
+$$;
+
+-- The guarded write of results of one organization, each a unit of work, all in one statement: the end of
+-- its job, the label and what was drawn with it, at last the history. A result applies only where the entry
+-- still has the marker and run it was computed for; otherwise the run is dropped, and history tells of
+-- that (`dropped`) instead of a success (`told`). `taken` is NULL where the entry is of other bytes than
+-- those looked at: nothing was written, and the job goes on. In the order of their names, as whoever
+-- changes several does it: two cannot wait for each other in a ring. The answers are in the order of the
+-- items; thumbnails and embeddings stand beside them. The states a run may come from (`p_from`, here and
+-- below) are the machine's.
+CREATE OR REPLACE FUNCTION classification_results(
+    p_organization text, p_items jsonb, p_from text[], p_thumbnails bytea[], p_embeddings anyarray,
+    p_now bigint, OUT mine boolean, OUT taken boolean
+) RETURNS SETOF record
+LANGUAGE plpgsql AS $$
+DECLARE
+    item   jsonb;
+    at     integer;
+    marker text;
+    mines  boolean[];
+    takens boolean[];
+    lines  jsonb := '[]';
+BEGIN
+    FOR at IN
+        SELECT n FROM generate_series(1, jsonb_array_length(p_items)) AS n
+        ORDER BY p_items -> (n - 1) ->> 'name' COLLATE "C", n
+    LOOP
+        item := p_items -> (at - 1);
+        marker := item ->> 'marker';
+        mine := true;
+        taken := NULL;
+        IF NOT library_differs(p_organization, item ->> 'name', marker, item ->> 'digest') THEN
+            mine := job_finish((item ->> 'job')::bigint, (item ->> 'claim')::integer);
+            taken := mine AND library_result(
+                p_organization, item ->> 'name', marker, (item ->> 'run')::integer, item,
+                p_thumbnails[at], p_now);
+        END IF;
+        mines[at] := mine;
+        takens[at] := taken;
+        CONTINUE WHEN NOT mine OR taken IS NULL;
+        IF taken THEN
+            PERFORM classification_embedding(p_organization, item ->> 'name', marker,
+                                             item ->> 'model', p_embeddings[at]);
+        END IF;
+        UPDATE classification_runs
+        SET status = CASE WHEN taken THEN 'done' ELSE 'dropped' END, labels = item -> 'labels',
+            finished_at = (item ->> 'at')::bigint, error = NULL
+        WHERE organization = p_organization AND name = item ->> 'name'
+          AND idempotency_key = marker AND run = (item ->> 'run')::integer
+          AND status = ANY (p_from);
+        lines := lines || (item -> CASE WHEN taken THEN 'told' ELSE 'dropped' END);
+    END LOOP;
+    RETURN QUERY SELECT * FROM unnest(mines, takens);
+    IF lines <> '[]' THEN
+        PERFORM activity_append(p_organization, p_now, lines);
+    END IF;
+END
+$$;
+
+-- What was drawn of an entry after its label, and the end of the job that did it. Nobody is told: for
+-- those who look at the entry nothing has happened. False: the job is no longer the caller's.
+CREATE OR REPLACE FUNCTION classification_drawn(
+    p_organization text, p_name text, p_marker text, p_drawn smallint, p_digest text, p_color text,
+    p_thumbnail bytea, p_model text, p_embedding anyelement, p_now bigint, p_job bigint, p_claim integer
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT job_finish(p_job, p_claim) THEN
+        RETURN false;
+    END IF;
+    IF library_drawn(p_organization, p_name, p_marker, p_drawn, p_digest, p_color, p_thumbnail, p_now)
+    THEN
+        PERFORM classification_embedding(p_organization, p_name, p_marker, p_model, p_embedding);
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- Enqueues the drawing of entries that lack something (`p_drawn`), below everything else, until so many
+-- wait for it. Answers how many were added.
+CREATE OR REPLACE FUNCTION classification_draw(p_drawn smallint[], p_limit integer) RETURNS integer
+LANGUAGE sql AS $$
+    SELECT count(job_enqueue(
+        'classification.draw', organization,
+        jsonb_build_object('name', name, 'idempotencyKey', marker),
+        classification_key(organization, name, marker), p_priority => -10))::integer
+    FROM library_undrawn(p_drawn, p_limit)
+$$;
+
+-- The guarded write of one result, as servers before classification_results make it: the end of its job,
+-- the label, the history. Applies only where the entry still has the marker and run the result was
 -- computed for; otherwise the run is dropped, and history tells of that (`p_dropped`) instead of a
--- success. The states a run may come from (`p_from`, here and below) are the machine's. `p_labels` are
--- the best ones, for the run.
+-- success. `p_labels` are the best ones, for the run.
 CREATE OR REPLACE FUNCTION classification_done(
     p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text,
     p_score double precision, p_model text, p_labels jsonb, p_words text[], p_now bigint,

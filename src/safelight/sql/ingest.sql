@@ -1,19 +1,29 @@
 -- Records an upload: its row, its job and its history, or nothing. `p_image` has the columns of images.
--- Of two images the one whose ordinal is larger is the newer; created_at is for people.
-CREATE OR REPLACE FUNCTION image_record(p_image jsonb, p_node text, p_lines jsonb) RETURNS void
+-- Of two images the one whose ordinal is larger is the newer; created_at is for people. Answers the job,
+-- which is leased to `p_owner` if there is one.
+CREATE OR REPLACE FUNCTION image_recorded(
+    p_image jsonb, p_node text, p_lines jsonb, p_owner text, p_lease interval
+) RETURNS bigint
 LANGUAGE plpgsql AS $$
 DECLARE
     image images%ROWTYPE;
+    job   bigint;
 BEGIN
     image := jsonb_populate_record(NULL::images, p_image);
     image.ordinal := nextval('images_ordinal');
     INSERT INTO images SELECT image.*;
-    PERFORM job_enqueue('ingest.offload', image.organization,
-                        jsonb_build_object('imageId', image.id), image.id, p_node);
+    job := job_enqueue('ingest.offload', image.organization,
+                       jsonb_build_object('imageId', image.id), image.id, p_node,
+                       p_owner => p_owner, p_lease => p_lease);
     PERFORM quota_upload(image.organization, image.size_bytes, image.created_at);
     PERFORM activity_append(image.organization, image.created_at, p_lines);
+    RETURN job;
 END
 $$;
+
+-- As servers of the version before record.
+CREATE OR REPLACE FUNCTION image_record(p_image jsonb, p_node text, p_lines jsonb) RETURNS void
+LANGUAGE sql AS $$ SELECT image_recorded(p_image, p_node, p_lines, NULL, NULL) $$;
 
 -- Those of the names that an object has, or an upload that is on its way to become one.
 CREATE OR REPLACE FUNCTION names_taken(p_organization text, p_names text[]) RETURNS SETOF text
@@ -67,27 +77,37 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT p_before[length(p_number::text)] || p_number || p_after
 $$;
 
--- The same as image_record unless the image's name is taken ('taken'), or somebody else in the
+-- The same as image_recorded unless the image's name is taken ('taken'), or somebody else in the
 -- organization chooses a name at this moment ('busy'); then nothing was recorded. The names' lock makes
 -- one choice come after the other, and ends with this statement; so must the transaction. It is not
 -- waited for: whoever waits does so without a connection.
-CREATE OR REPLACE FUNCTION image_record_unless_taken(p_image jsonb, p_node text, p_lines jsonb)
-RETURNS text
+CREATE OR REPLACE FUNCTION image_recorded_unless_taken(
+    p_image jsonb, p_node text, p_lines jsonb, p_owner text, p_lease interval,
+    OUT outcome text, OUT job_id bigint
+)
 LANGUAGE plpgsql AS $$
 BEGIN
     IF NOT names_try_lock(p_image ->> 'organization') THEN
-        RETURN 'busy';
+        outcome := 'busy';
+        RETURN;
     END IF;
     PERFORM names_taken(p_image ->> 'organization', ARRAY[p_image ->> 'name']);
     IF FOUND THEN
-        RETURN 'taken';
+        outcome := 'taken';
+        RETURN;
     END IF;
-    PERFORM image_record(p_image, p_node, p_lines);
-    RETURN 'recorded';
+    outcome := 'recorded';
+    job_id := image_recorded(p_image, p_node, p_lines, p_owner, p_lease);
 END
 $$;
 
--- As the version before this one records, which may run beside it.
+-- As servers of the version before record, and of the one before that.
+CREATE OR REPLACE FUNCTION image_record_unless_taken(p_image jsonb, p_node text, p_lines jsonb)
+RETURNS text
+LANGUAGE sql AS $$
+    SELECT outcome FROM image_recorded_unless_taken(p_image, p_node, p_lines, NULL, NULL)
+$$;
+
 CREATE OR REPLACE FUNCTION image_record_if_free(p_image jsonb, p_node text, p_lines jsonb)
 RETURNS boolean
 LANGUAGE plpgsql AS $$
@@ -190,6 +210,19 @@ BEGIN
     line := p_lines -> outcome;
     PERFORM activity_append(p_organization, p_now, jsonb_build_array(
         jsonb_set(line, '{data}', (line -> 'data') || more)));
+END
+$$;
+
+-- The same move where an image is the object of its name by the short road (upload_arrived in
+-- library.sql). False: it is no longer on its way, or its name was deleted since.
+CREATE OR REPLACE FUNCTION image_arrived(p_image text, p_from text[], p_node text, p_now bigint)
+RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE images SET status = 'STORED', updated_at = p_now, node = p_node
+    WHERE id = p_image AND status = ANY (p_from)
+      AND NOT EXISTS (SELECT FROM delete_intents WHERE image_id = p_image);
+    RETURN FOUND;
 END
 $$;
 

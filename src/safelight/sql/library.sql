@@ -34,10 +34,123 @@ BEGIN
         upload.organization, upload.name, upload.idempotency_key, p_now);
     upload.run := started;
     upload.classification_status := 'pending';
+    upload.drawn := 0;
     upload.search := array_to_tsvector(p_words);
     -- A new row rather than an update: it is another upload, and no column of the old one stays.
     DELETE FROM uploads WHERE organization = upload.organization AND name = upload.name;
+    IF FOUND THEN
+        PERFORM library_forget(upload.organization, upload.name, p_now);
+    END IF;
     INSERT INTO uploads SELECT upload.*;
+END
+$$;
+
+-- Whether library and index agree on a name, nothing of it is under way, and an event of now is the newest:
+-- then an upload of ours simply takes it, new or over another. Under the name's lock.
+CREATE OR REPLACE FUNCTION library_settled(
+    p_organization text, p_name text, p_object objects, p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    upload record;
+BEGIN
+    SELECT idempotency_key AS marker, classification_status AS status INTO upload
+    FROM uploads WHERE organization = p_organization AND name = p_name;
+    IF p_object.key IS NULL THEN
+        RETURN upload.marker IS NULL;
+    ELSIF p_object.event_time >= p_now THEN
+        RETURN false;
+    ELSIF p_object.present THEN
+        RETURN coalesce(upload.marker = p_object.metadata ->> 'idempotencyKey'
+                        AND NOT classification_under_way(upload.status), false);
+    END IF;
+    -- Deleted: its event must have been heard, too.
+    PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name
+                              AND source = 'safelight' AND event_time = p_object.event_time;
+    RETURN FOUND AND upload.marker IS NULL;
+END
+$$;
+
+-- The short road of an upload whose bytes are safe: it becomes the object of its name, its event is heard,
+-- its entry is written and its run begins. It is open where the name is as expected: new, or held by
+-- an upload with which all is done (library_settled). Elsewhere it answers 'look', has changed nothing,
+-- and the decision is made by somebody who looks. `p_item` holds image and job, where the bytes
+-- `landed`, the object's `metadata`, the columns of the `upload` and its `words`.
+-- Raises SL002 when the job is somebody else's by now.
+CREATE OR REPLACE FUNCTION upload_arrived(
+    p_organization text, p_item jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval,
+    OUT outcome text, OUT job_id bigint
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    image  constant text := p_item ->> 'image';
+    marker constant text := p_item ->> 'marker';
+    object_key constant text := p_organization || '/' || (p_item ->> 'name');
+    before objects%ROWTYPE;
+    upload uploads%ROWTYPE;
+BEGIN
+    outcome := 'look';
+    IF NOT object_try_lock(object_key) THEN
+        RETURN;
+    END IF;
+    SELECT * INTO before FROM object_indexed(object_key);
+    IF NOT library_settled(p_organization, p_item ->> 'name', before, p_now) THEN
+        RETURN;
+    END IF;
+    IF before.present THEN
+        PERFORM FROM image_beaten(image, object_key, (p_item ->> 'createdAt')::bigint);
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF NOT image_arrived(image, p_from, p_item ->> 'node', p_now) THEN
+        RETURN;
+    ELSIF NOT job_finish((p_item ->> 'job')::bigint, (p_item ->> 'claim')::integer) THEN
+        RAISE 'job % is no longer the caller''s', p_item ->> 'job' USING ERRCODE = 'SL002';
+    END IF;
+    upload := jsonb_populate_record(NULL::uploads, p_item -> 'upload');
+    upload.sequencer := event_sequencer(object_arrived(
+        before, object_key, p_organization, upload.name, p_item -> 'landed', upload.mime_type,
+        p_item -> 'metadata', p_now));
+    upload.organization := p_organization;
+    upload.event_time := p_now;
+    upload.source := 'safelight';
+    upload.run := 1;
+    upload.classification_status := 'pending';
+    upload.drawn := 0;
+    upload.search := array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(p_item -> 'words')));
+    IF before.present THEN
+        DELETE FROM uploads WHERE organization = p_organization AND name = upload.name;
+        PERFORM library_forget(p_organization, upload.name, p_now);
+    END IF;
+    INSERT INTO uploads SELECT upload.*;
+    job_id := classification_begin(p_organization, upload.name, marker, p_now,
+                                   CASE WHEN (p_item ->> 'leased')::boolean THEN p_owner END, p_lease);
+    outcome := 'stored';
+END
+$$;
+
+-- The same for many of one organization, in one statement; answers each in their order. `p_lines` of an
+-- item are told if it took the road.
+CREATE OR REPLACE FUNCTION uploads_arrived(
+    p_organization text, p_items jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval
+) RETURNS TABLE (outcome text, job_id bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    item  jsonb;
+    lines jsonb := '[]';
+BEGIN
+    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
+        SELECT arrived.outcome, arrived.job_id INTO outcome, job_id
+        FROM upload_arrived(p_organization, item, p_from, p_now, p_owner, p_lease) AS arrived;
+        IF outcome = 'stored' THEN
+            lines := lines || (item -> 'lines');
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    IF lines <> '[]' THEN
+        PERFORM activity_append(p_organization, p_now, lines);
+    END IF;
 END
 $$;
 
@@ -63,6 +176,7 @@ BEGIN
             RAISE WARNING 'the run of %/% could not be stopped: %', p_organization, p_name, SQLERRM;
         END;
         DELETE FROM uploads WHERE organization = p_organization AND name = p_name;
+        PERFORM library_forget(p_organization, p_name, p_now);
     END IF;
     INSERT INTO tombstones (organization, name, event_time, sequencer, source, buried_at)
     VALUES (p_organization, p_name, p_event_time, p_sequencer, p_source, p_now)
@@ -73,8 +187,136 @@ BEGIN
 END
 $$;
 
--- The label of an entry, where it still has the marker and run the label was found for. False: it has
--- moved on, and nothing was written.
+-- What was made of an image goes with its entry: the small things now, a large thumbnail by a job, since
+-- it is an object.
+CREATE OR REPLACE FUNCTION library_forget(p_organization text, p_name text, p_now bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM thumbnails WHERE organization = p_organization AND name = p_name;
+    PERFORM classification_forget(p_organization, p_name);
+    UPDATE large_thumbnails SET ends_at = p_now
+    WHERE organization = p_organization AND name = p_name AND ends_at IS NULL;
+    IF FOUND THEN
+        PERFORM job_enqueue('library.collect_thumbnails', '', '{}', 'library.collect_thumbnails');
+    END IF;
+END
+$$;
+
+-- Whether an entry is known to be of other bytes than those that were looked at.
+CREATE OR REPLACE FUNCTION library_differs(
+    p_organization text, p_name text, p_marker text, p_digest text
+) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM uploads
+                   WHERE organization = p_organization AND name = p_name
+                     AND idempotency_key = p_marker AND checksum <> p_digest);
+END
+$$;
+
+-- What a run found of an entry that still has the marker and run it was found for. `p_found` has the
+-- label and what was drawn with it. False: the entry has moved on, and nothing was written.
+CREATE OR REPLACE FUNCTION library_result(
+    p_organization text, p_name text, p_marker text, p_run integer, p_found jsonb,
+    p_thumbnail bytea, p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE uploads
+    SET classification_status = 'done', classification_label = p_found ->> 'label',
+        classification_score = (p_found ->> 'score')::double precision,
+        classification_model = p_found ->> 'model', classified_at = (p_found ->> 'at')::bigint,
+        search = array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(p_found -> 'words'))),
+        checksum = coalesce(checksum, p_found ->> 'digest'),
+        dominant_color = coalesce(p_found ->> 'color', dominant_color),
+        drawn = drawn | (p_found ->> 'drawn')::smallint
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND run = p_run;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
+    RETURN true;
+END
+$$;
+
+-- What was drawn of an entry afterwards, where it still has its marker and label.
+CREATE OR REPLACE FUNCTION library_drawn(
+    p_organization text, p_name text, p_marker text, p_drawn smallint, p_digest text, p_color text,
+    p_thumbnail bytea, p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE uploads SET drawn = drawn | p_drawn, checksum = coalesce(checksum, p_digest),
+                       dominant_color = coalesce(p_color, dominant_color)
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND classification_status = 'done';
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
+    RETURN true;
+END
+$$;
+
+-- Keeps the small thumbnail of an entry, whose row is locked. None was drawn: what there is stays.
+CREATE OR REPLACE FUNCTION library_thumbnail(
+    p_organization text, p_name text, p_marker text, p_thumbnail bytea, p_now bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_thumbnail IS NULL THEN
+        RETURN;
+    END IF;
+    INSERT INTO thumbnails AS known (organization, name, idempotency_key, made_at, data)
+    VALUES (p_organization, p_name, p_marker, p_now, p_thumbnail)
+    ON CONFLICT (organization, name) DO UPDATE
+        SET idempotency_key = excluded.idempotency_key, data = excluded.data,
+            made_at = greatest(excluded.made_at, known.made_at + 1);
+END
+$$;
+
+-- A large thumbnail that is in the store becomes its entry's, if the entry still has the marker and there is
+-- no other. The entry's row is locked first: whoever ends the entry does so before this or after it, and
+-- then sees what to collect. False: the object is for nothing.
+CREATE OR REPLACE FUNCTION thumbnail_keep(
+    p_key text, p_organization text, p_name text, p_marker text
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM uploads
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker
+    FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE large_thumbnails SET ends_at = NULL
+    WHERE key = p_key AND NOT EXISTS (
+        SELECT FROM large_thumbnails
+        WHERE organization = p_organization AND name = p_name AND ends_at IS NULL);
+    RETURN FOUND;
+END
+$$;
+
+-- Labelled entries that lack something: whose `drawn` is one of these. A few, the ones that lack most
+-- first.
+CREATE OR REPLACE FUNCTION library_undrawn(p_drawn smallint[], p_limit integer)
+RETURNS TABLE (organization text, name text, marker text)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT entry.organization, entry.name, entry.idempotency_key
+    FROM unnest(p_drawn) AS lacking CROSS JOIN LATERAL (
+        SELECT organization, name, idempotency_key FROM uploads
+        WHERE classification_status = 'done' AND drawn < 7 AND drawn = lacking
+        ORDER BY organization, name LIMIT p_limit
+    ) AS entry LIMIT p_limit;
+END
+$$;
+
+-- The label of an entry, as servers before library_result write it: where it still has the marker and
+-- run the label was found for. False: it has moved on, and nothing was written.
 CREATE OR REPLACE FUNCTION library_label(
     p_organization text, p_name text, p_marker text, p_run integer, p_label text,
     p_score double precision, p_model text, p_words text[], p_now bigint

@@ -43,6 +43,10 @@ BEGIN
 END
 $$;
 
+-- By which events of our own are ordered.
+CREATE OR REPLACE FUNCTION event_sequencer(p_event bigint) RETURNS text
+LANGUAGE sql IMMUTABLE AS $$ SELECT lpad(to_hex(p_event), 16, '0') $$;
+
 -- An event of our own and the job that delivers it. Under the key's lock, so that sequencers rise.
 CREATE OR REPLACE FUNCTION object_announce(
     p_action text, p_key text, p_organization text, p_name text, p_event_time bigint, p_etag text,
@@ -56,7 +60,7 @@ BEGIN
                                size, metadata, received_at, delivered_at)
     OVERRIDING SYSTEM VALUE
     VALUES (event_id, 'safelight', p_action, p_key, p_organization, p_event_time,
-            lpad(to_hex(event_id), 16, '0'), p_etag, p_size, p_metadata, p_now,
+            event_sequencer(event_id), p_etag, p_size, p_metadata, p_now,
             CASE WHEN p_organization IS NULL THEN p_now END);
     IF p_organization IS NOT NULL THEN
         job_id := job_enqueue('objects.deliver', p_organization,
@@ -74,6 +78,40 @@ LANGUAGE sql AS $$
     WHERE p_key ~ '^(submissions|renditions)/'
 $$;
 
+-- The index takes note of the object of a key, whose bytes are safe, and of what it replaces (`p_before`).
+-- Under the key's lock.
+CREATE OR REPLACE FUNCTION object_index(
+    p_before objects, p_key text, p_organization text, p_name text, p_blob text, p_epoch bigint,
+    p_written boolean, p_size bigint, p_content_type text, p_metadata jsonb, p_etag text,
+    p_event_time bigint, p_now bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_before.blob IS NOT NULL THEN
+        -- In the order of their names, so that two puts cannot wait for each other in a ring.
+        PERFORM FROM blobs WHERE sha256 IN (p_before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
+        PERFORM blob_release(p_before.blob, p_now);
+    END IF;
+    IF p_blob IS NOT NULL THEN
+        PERFORM blob_take(p_blob, p_size, p_epoch, p_written, NULL);
+    END IF;
+    INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
+                         etag, event_time)
+    VALUES (p_key, p_organization, p_name, true, p_blob, p_size, p_content_type, p_metadata,
+            p_etag, p_event_time)
+    ON CONFLICT (key) DO UPDATE
+        SET present = true, blob = excluded.blob, size = excluded.size,
+            content_type = excluded.content_type, metadata = excluded.metadata,
+            etag = excluded.etag, event_time = excluded.event_time;
+    IF p_organization IS NULL THEN
+        PERFORM object_count(p_key, p_before.metadata, -p_before.size);
+        PERFORM object_count(p_key, p_metadata, p_size);
+    ELSIF p_before.size > 0 THEN
+        PERFORM quota_change(p_organization, -p_before.size);  -- its own were charged as it was uploaded
+    END IF;
+END
+$$;
+
 -- Makes bytes that are safe the object of a key: index, event and delivery job together. `p_tell`
 -- false: the store tells of it by itself, and only the index is written.
 CREATE OR REPLACE FUNCTION object_put(
@@ -88,34 +126,40 @@ DECLARE
 BEGIN
     PERFORM object_lock(p_key);
     SELECT * INTO before FROM objects WHERE key = p_key;
-    IF before.blob IS NOT NULL THEN
-        -- In the order of their names, so that two puts cannot wait for each other in a ring.
-        PERFORM FROM blobs WHERE sha256 IN (before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
-        PERFORM blob_release(before.blob, p_now);
-    END IF;
-    IF p_blob IS NOT NULL THEN
-        PERFORM blob_take(p_blob, p_size, p_epoch, p_written, NULL);
-    END IF;
     event_time := greatest(p_now, before.event_time + 1);
-    INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
-                         etag, event_time)
-    VALUES (p_key, p_organization, p_name, true, p_blob, p_size, p_content_type, p_metadata,
-            p_etag, object_put.event_time)
-    ON CONFLICT (key) DO UPDATE
-        SET present = true, blob = excluded.blob, size = excluded.size,
-            content_type = excluded.content_type, metadata = excluded.metadata,
-            etag = excluded.etag, event_time = excluded.event_time;
-    IF p_organization IS NOT NULL THEN
-        PERFORM quota_change(p_organization, -before.size);  -- its own were charged as it was uploaded
-    ELSE
-        PERFORM object_count(p_key, before.metadata, -before.size);
-        PERFORM object_count(p_key, p_metadata, p_size);
-    END IF;
+    PERFORM object_index(before, p_key, p_organization, p_name, p_blob, p_epoch, p_written, p_size,
+                         p_content_type, p_metadata, p_etag, event_time, p_now);
     IF p_tell THEN
         SELECT told.event_id, told.job_id INTO event_id, job_id
         FROM object_announce('created', p_key, p_organization, p_name, event_time, p_etag, p_size,
                              p_metadata, p_now, p_owner, p_lease) AS told;
     END IF;
+END
+$$;
+
+-- The same on the short road (upload_arrived in library.sql), where the event is told and heard in one:
+-- nobody has to deliver it. Answers its id. `p_before` is what the key held, seen under its lock.
+CREATE OR REPLACE FUNCTION object_arrived(
+    p_before objects, p_key text, p_organization text, p_name text, p_landed jsonb,
+    p_content_type text, p_metadata jsonb, p_now bigint
+) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    event constant bigint := nextval('object_events_id_seq');
+    size  constant bigint := (p_landed ->> 'size')::bigint;
+    etag  constant text := p_landed ->> 'etag';
+BEGIN
+    PERFORM object_index(p_before, p_key, p_organization, p_name,
+                         CASE WHEN p_landed ->> 'place' = 'blob' THEN p_landed ->> 'sha256' END,
+                         (p_landed ->> 'epoch')::bigint, (p_landed ->> 'written')::boolean, size,
+                         p_content_type, p_metadata, etag, p_now, p_now);
+    INSERT INTO object_events (id, source, action, key, organization, event_time, sequencer, etag,
+                               size, metadata, received_at, delivered_at)
+    OVERRIDING SYSTEM VALUE
+    VALUES (event, 'safelight', 'created', p_key, p_organization, p_now, event_sequencer(event),
+            etag, size, p_metadata, p_now, p_now);
+    PERFORM ticket_end((p_landed ->> 'ticket')::bigint, 'created', p_key, true);
+    RETURN event;
 END
 $$;
 

@@ -236,10 +236,10 @@ def test_a_full_claim_asks_again_and_a_short_one_does_not() -> None:
     slots.want(["a"])
     openings = slots.openings()
     slots.claimed(openings, {"a": ["x", "y"]})
-    assert slots.wants("a")
+    assert slots.open("a")
     slots.openings()
     slots.claimed(openings, {"a": ["x"]})
-    assert not slots.wants("a")
+    assert not slots.open("a")
 
 
 def test_a_wake_up_during_a_claim_is_not_forgotten() -> None:
@@ -248,7 +248,7 @@ def test_a_wake_up_during_a_claim_is_not_forgotten() -> None:
     openings = slots.openings()
     slots.want(["a"])
     slots.claimed(openings, {})
-    assert slots.wants("a")
+    assert slots.open("a")
 
 
 def test_a_kind_without_free_slots_stays_wanted() -> None:

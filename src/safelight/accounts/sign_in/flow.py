@@ -116,7 +116,8 @@ class SignIn:
             return await self._open(unit, user_id, cookie, device, by_link=True)
 
     async def out(self, cookie: str) -> None:
-        await repo.end_session(self.units.db, self.credentials.session_digest(cookie))
+        async with self.units.open("") as unit:
+            await repo.end_session(unit.connection, self.credentials.session_digest(cookie))
 
     async def must_confirm(self, user: User, cookie: str | None) -> bool:
         """Whether a new password takes the present one: there is one, and its owner did not come by

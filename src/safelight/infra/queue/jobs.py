@@ -191,12 +191,14 @@ class Nothing:
 
 @dataclass(frozen=True)
 class JobKind(Generic[P]):
-    """`limit` is how many run at once in one process; `subject` names what a job is about
+    """`limit` is how many run at once in one process, `ahead` how many more may wait there for
+    their turn: for short jobs of which there are many. `subject` names what a job is about
     (`image:ID`) for its history and its dead letter."""
 
     name: str
     payload: type[P]
     limit: int = 4
+    ahead: int = 0
     retry: Backoff = Backoff()
     subject: Callable[[P], str] | None = None
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from safelight.infra.activity import Adopt, Units
+from safelight.infra.activity import Adopt, FreeSlots, Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Connection, Database
 from safelight.infra.injected import Clock
@@ -118,9 +118,9 @@ class Queue:
     ) -> None:
         self.units.hand_over(kind, job_id, payload, organization=organization, lessee=lessee)
 
-    def employ(self, adopt: Adopt | None) -> None:
+    def employ(self, adopt: Adopt | None, slots: FreeSlots | None = None) -> None:
         """The worker's own: how it takes jobs handed over, or that it no longer does."""
-        self.units.employ(self.owner, adopt)
+        self.units.employ(self.owner, adopt, slots)
 
     async def cancel(
         self,

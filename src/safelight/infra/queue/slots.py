@@ -16,10 +16,15 @@ class Slots:
 
     Beyond its limit each kind has one more slot, for a guest: an organization that has nothing
     running while another has several. Long jobs of one, however many, then keep nobody waiting for
-    their end, and one organization alone still has every slot there is."""
+    their end, and one organization alone still has every slot there is.
 
-    def __init__(self, limits: Mapping[str, int]) -> None:
-        self._free = dict(limits)
+    Some of a kind's slots may be for jobs that wait here for their turn (`ahead`). They are filled
+    together, when all of them are free, so that one claim serves many."""
+
+    def __init__(self, limits: Mapping[str, int], ahead: Mapping[str, int] | None = None) -> None:
+        ahead = ahead or {}
+        self._free = {kind: limit + ahead.get(kind, 0) for kind, limit in limits.items()}
+        self._least = {kind: max(1, ahead.get(kind, 0)) for kind in limits}  # to be worth a claim
         self._running: dict[str, Counter[str]] = {kind: Counter() for kind in limits}
         self._after = dict.fromkeys(limits, "")
         self._wanted: set[str] = set()
@@ -27,8 +32,16 @@ class Slots:
     def want(self, kinds: Iterable[str]) -> None:
         self._wanted.update(kind for kind in kinds if kind in self._free)
 
-    def wants(self, kind: str) -> bool:
-        return kind in self._wanted
+    def open(self, kind: str) -> bool:
+        """Whether a claim is due."""
+        return kind in self._wanted and self._free[kind] >= self._least[kind]
+
+    def reserve(self, kind: str, organization: str) -> bool:
+        """A slot for a job that is not there yet, unless others wait for one already: it has no
+        turn before theirs. Let go by `release`."""
+        if kind in self._wanted or self._free[kind] <= 0:
+            return False
+        return self.take(kind, organization)
 
     def take(self, kind: str, organization: str) -> bool:
         if self._free[kind] <= 0 and not self._welcome(kind, organization):
@@ -52,7 +65,7 @@ class Slots:
         found = [
             Opening(kind, self._free[kind], self._after[kind])
             for kind in self._wanted
-            if self._free[kind] > 0
+            if self.open(kind)
         ]
         self._wanted.difference_update(opening.kind for opening in found)
         return found
@@ -75,7 +88,7 @@ class Slots:
     def _welcome(self, kind: str, organization: str | None = None) -> bool:
         running = self._running[kind]
         return (
-            self._free[kind] == 0
+            0 <= self._free[kind] < self._least[kind]
             and organization not in running
             and max(running.values(), default=0) > 1
         )

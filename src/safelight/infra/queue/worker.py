@@ -23,6 +23,7 @@ Gaps
 import asyncio
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
@@ -48,7 +49,7 @@ from safelight.infra.queue.presence import Missing, Presence
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.slots import Opening, Slots
 from safelight.infra.queue.watchdog import LoopWatchdog
-from safelight.infra.turns import whose
+from safelight.infra.turns import Turns, whose
 
 _POLL_SECONDS = 1.0
 _SHORTEST_WAIT = 0.02  # for what is due but locked by somebody else
@@ -86,7 +87,11 @@ class Worker:
         self._quiet = quiet
         self._missing = Missing(grace)
         self._lease = queue.lease.total_seconds()
-        self._slots = Slots({kind.name: kind.limit for kind in queue.kinds.values()})
+        kinds = queue.kinds.values()
+        self._slots = Slots(
+            {kind.name: kind.limit for kind in kinds}, {kind.name: kind.ahead for kind in kinds}
+        )
+        self._turns = {kind.name: Turns(kind.limit, guests=True) for kind in kinds if kind.ahead}
         self._running: dict[JobId, asyncio.Task[Verdict]] = {}
         self._news = asyncio.Event()
         self._due = self._counted = self._renewed = self._turned = 0.0
@@ -108,7 +113,7 @@ class Worker:
         self._watchdog.start()
         self._attending = asyncio.create_task(self._attend())
         self._renewing = asyncio.create_task(self._renew_for_ever())
-        queue.employ(self._admit)
+        queue.employ(self._admit, self)
 
     async def stop(self, limit: float = 20.0) -> None:
         """Takes nothing new, waits for what runs, then gives back the rest."""
@@ -307,8 +312,18 @@ class Worker:
         else:
             self._end(job, PutBack(0.0, None))
 
+    def reserve(self, kind: str, organization: str) -> bool:
+        """A slot for a job that somebody here is about to enqueue for us."""
+        return not self._stopping and self._slots.reserve(kind, organization)
+
+    def release(self, kind: str, organization: str) -> None:
+        self._slots.release(kind, organization)
+        if self._slots.open(kind):
+            self._news.set()
+
     def _run(self, job: Job[Any]) -> None:
-        task = asyncio.create_task(_handle(self._handlers[job.kind.name], job))
+        handler, turns = self._handlers[job.kind.name], self._turns.get(job.kind.name)
+        task = asyncio.create_task(_handle(handler, job, turns))
         self._running[job.id] = task
         # In a callback, not in the task: a task cancelled before its first step runs no line of it.
         task.add_done_callback(partial(self._ran, job))
@@ -317,9 +332,7 @@ class Worker:
         kind = job.kind.name
         del self._running[job.id]
         self._end(job, outcome_of(job, task, stopping=self._stopping))
-        self._slots.release(kind, job.organization)
-        if self._slots.wants(kind):
-            self._news.set()
+        self.release(kind, job.organization)
 
     def _end(self, job: Job[Any], outcome: JobOutcome) -> None:
         if job.suspect:
@@ -333,11 +346,12 @@ class Worker:
         self._news.set()
 
 
-async def _handle(handler: Handler[Any], job: Job[Any]) -> Verdict:
+async def _handle(handler: Handler[Any], job: Job[Any], turns: Turns | None) -> Verdict:
     structlog.contextvars.bind_contextvars(job=job.id, kind=job.kind.name)
     whose.set(job.organization)
-    await reach("queue.run")
-    return await handler.handle(job)
+    async with turns.turn() if turns else nullcontext():
+        await reach("queue.run")
+        return await handler.handle(job)
 
 
 def _now() -> float:
