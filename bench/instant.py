@@ -21,10 +21,6 @@ class Instant:
         del data
         return Drawing()
 
-    async def draw(self, data: bytes | int, **_: bool) -> Drawing:
-        del data
-        return Drawing()
-
 
 def build(*_: Any) -> Instant:
     return Instant()
