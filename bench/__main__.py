@@ -37,6 +37,8 @@ _PART = re.compile(r"(?ms)^<!-- (\w+) -->\n(.*?)(?=^<!-- |\Z)")
 
 def main() -> None:
     chosen = sys.argv[1:] or list(PARTS)
+    if unknown := set(chosen) - set(PARTS):
+        sys.exit(f"There is no part {', '.join(unknown)}. There are {', '.join(PARTS)}.")
     for name in chosen:
         print(f"… {name}", file=sys.stderr, flush=True)
         shown = [each.markdown() for each in PARTS[name]()]
