@@ -22,8 +22,8 @@ class Measurable(Protocol):
         """Processes with all below them, and what they are called; "": as they show."""
 
     def position(self) -> int: ...
-    def done_since(self, position: int) -> int:
-        """How many images have got their label since then."""
+    def done_since(self, position: int) -> tuple[int, int]:
+        """How many images have got their label since then, and where that leaves us."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +78,19 @@ def run(
 
 
 def until_done(target: Measurable, position: int, count: int) -> None:
-    most, since = 0, time.monotonic()
-    while (done := target.done_since(position)) < count:
-        if done > most:
-            most, since = done, time.monotonic()
+    """Looks now and then, and each time only at what is new: looking is answered by what is
+    measured."""
+    done, since = 0, time.monotonic()
+    while True:
+        more, position = target.done_since(position)
+        done += more
+        if done >= count:
+            return
+        if more:
+            since = time.monotonic()
         if time.monotonic() - since > _PATIENCE_SECONDS:
             raise TimeoutError(f"{done} of {count} images have a label, and no more come")
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 def together(flows: list[Flow]) -> Flow:

@@ -192,8 +192,9 @@ def _statements(count: int) -> Counted:
                 return int(bench.ask("SELECT count(*) FROM uploads WHERE classified_at > 0"))
 
             @staticmethod
-            def done_since(position: int) -> int:
-                return Silent.position() - position
+            def done_since(position: int) -> tuple[int, int]:
+                now = Silent.position()
+                return now - position, now
 
         with bench.logging() as statements:
             before = bench.writers()

@@ -41,7 +41,7 @@ class Measured:
             told = client.get(_FEED, params={"after": 2**62}).json()["items"]
         return int(told[0]["seq"]) if told else 0
 
-    def done_since(self, position: int) -> int:
+    def done_since(self, position: int) -> tuple[int, int]:
         """By the feed, which is what clients see, whatever jobs there are behind it."""
         query, most, found = {"types": "classification_updated"}, 200, 0
         with self.client() as client:
@@ -49,9 +49,9 @@ class Measured:
                 asked = {**query, "limit": str(most), "after": str(position)}
                 items = client.get(_FEED, params=asked).json()["items"]
                 found += len(items)
+                position = items[-1]["seq"] if items else position
                 if len(items) < most:
-                    return found
-                position = items[-1]["seq"]
+                    return found, position
 
     @property
     def port(self) -> int:

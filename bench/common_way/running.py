@@ -52,8 +52,9 @@ class CommonWay:
     def position(self) -> int:
         return int(httpx.get(f"{self.url}/api/done", timeout=30).json()["done"])
 
-    def done_since(self, position: int) -> int:
-        return self.position() - position
+    def done_since(self, position: int) -> tuple[int, int]:
+        now = self.position()
+        return now - position, now
 
 
 @contextmanager
