@@ -45,12 +45,13 @@ format: $(VENV)/.dev ## Format and sort imports
 docs: $(VENV)/.dev ## Write the generated pages anew
 	$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.dev ## Measure, and write docs/performance.md
-	$(BIN)/python -m bench
+bench: $(VENV)/.bench ## Measure, and write docs/performance.md (PARTS="pipeline growth": print those)
+	$(BIN)/python -m bench $(PARTS)
 
 lock: $(VENV)/.dev ## Pin what is installed anew, with hashes (after a change of pyproject.toml)
 	$(LOCK) --extra build --output-file requirements/runtime.txt
-	$(LOCK) --all-extras --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	$(LOCK) --extra build --extra dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
+	$(LOCK) --extra bench --constraint requirements/dev.txt --output-file requirements/bench.txt
 
 clean: ## Remove the virtual environment and caches (never data)
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -70,3 +71,8 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@echo "Installing what the tests need …"
 	@$(PIP) install --quiet --require-hashes --requirement requirements/dev.txt
 	@touch $@
+
+# Without it the bench still runs; it says what it could not compare with, and why.
+$(VENV)/.bench: $(VENV)/.dev requirements/bench.txt
+	@echo "Installing what the bench compares with …"
+	@$(PIP) install --quiet --require-hashes --requirement requirements/bench.txt && touch $@ || echo "Not installed; the bench goes on without."

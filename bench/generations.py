@@ -5,16 +5,13 @@ of a generation is its rows and a timer. The server is killed before the timers 
 """
 
 import asyncio
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import asyncpg
 import httpx
 import psutil
 
+from bench.database import database
 from bench.measure import Table, cpu_seconds, tree
 from bench.server import TOKEN, Measured, serving
 from safelight.infra.postgres.server import EmbeddedPostgres
@@ -32,7 +29,8 @@ _BODY = {
 
 def run(*, waiting: int = WAITING, idle_seconds: float = 15) -> list[Table]:
     table = Table("Generations waiting for a webhook", "what", "value", "budget")
-    with _database() as (postgres, files):
+    with database() as bench:
+        postgres, files = bench.postgres, bench.files
         settings = {
             "SAFELIGHT_DATABASE_URL": postgres.url,
             "SAFELIGHT_GENERATION_VIDEO_TIMEOUT_SECONDS": "86400",
@@ -66,19 +64,6 @@ def run(*, waiting: int = WAITING, idle_seconds: float = 15) -> list[Table]:
                 "",
             )
     return [table]
-
-
-@contextmanager
-def _database() -> Iterator[tuple[EmbeddedPostgres, Path]]:
-    """And the directory that belongs to it: a database knows its files, and wants no others."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="bench-") as directory:
-        Path(directory).chmod(0o711)
-        postgres = EmbeddedPostgres(Path(directory) / "data")
-        postgres.start()
-        try:
-            yield postgres, Path(directory) / "files"
-        finally:
-            postgres.stop()
 
 
 async def _ask(url: str, count: int) -> float:

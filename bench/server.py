@@ -5,10 +5,11 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import psutil
 from bench.measure import cpu_seconds, is_postgres, tree
 
 TOKEN = "slt_" + "b" * 40
+_FEED = "/api/organizations/default/activity"
 _READY = re.compile(r"running at (http://\S+)")
 
 
@@ -27,6 +29,29 @@ class Measured:
     url: str
     data_dir: Path
     seconds_to_start: float
+    beside: dict[int, str] = field(default_factory=dict)  # processes that are measured with it
+
+    def roots(self) -> dict[int, str]:
+        return {self.pid: "", **self.beside}
+
+    def position(self) -> int:
+        """The newest line of the feed: somebody who asks for what comes after the last possible
+        one is told where it ends."""
+        with self.client() as client:
+            told = client.get(_FEED, params={"after": 2**62}).json()["items"]
+        return int(told[0]["seq"]) if told else 0
+
+    def done_since(self, position: int) -> tuple[int, int]:
+        """By the feed, which is what clients see, whatever jobs there are behind it."""
+        query, most, found = {"types": "classification_updated"}, 200, 0
+        with self.client() as client:
+            while True:
+                asked = {**query, "limit": str(most), "after": str(position)}
+                items = client.get(_FEED, params=asked).json()["items"]
+                found += len(items)
+                position = items[-1]["seq"] if items else position
+                if len(items) < most:
+                    return found, position
 
     @property
     def port(self) -> int:
@@ -84,3 +109,26 @@ def serving(
             process.terminate()
             process.wait(60)
             process.stdout.close()
+
+
+@contextmanager
+def working(data_dir: Path, program: str = "safelight", **settings: str) -> Iterator[int]:
+    """One more process that runs jobs. It says in its log when it does."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
+    environment = {**inherited, "SAFELIGHT_LOG_FORMAT": "json", **settings}
+    process = subprocess.Popen(
+        [sys.executable, "-m", program, "worker", "--data-dir", str(data_dir)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment,
+    )  # fmt: skip
+    assert process.stderr
+    ready = any('"working"' in line for line in process.stderr)
+    reading = threading.Thread(target=process.stderr.read, daemon=True)  # or its pipe runs full
+    reading.start()
+    try:
+        assert ready, "the worker did not start"
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait(60)
+        reading.join()
+        process.stderr.close()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-LOCKS = ("runtime.txt", "dev.txt")
+LOCKS = ("runtime.txt", "dev.txt", "bench.txt")
 
 
 def _locked(name: str) -> dict[str, str]:
@@ -36,6 +36,7 @@ def test_each_is_pinned_and_has_hashes(lock: str) -> None:
 def test_nothing_asked_for_is_left_to_chance() -> None:
     assert _asked("build") - set(_locked("runtime.txt")) == set()
     assert _asked("build", "dev") - set(_locked("dev.txt")) == set()
+    assert _asked("bench") - set(_locked("bench.txt")) == set()
 
 
 def test_tests_run_on_what_is_shipped() -> None:
