@@ -63,8 +63,9 @@ class Moves:
         handed_over = [job for job in self.story.held if job.kind is OFFLOAD][-1:]
         for job in handed_over:
             self.story.held.remove(job)
-        if job := handed_over[0] if handed_over else await self.world.claim(-1, OFFLOAD.name):
-            await self._run(job)
+        taken = handed_over[0] if handed_over else await self.world.claim(-1, OFFLOAD.name)
+        if taken:
+            await self._run(taken)
         await self.work(*then)
 
     async def delete(self, name: str, wait: int = 0, *then: int) -> None:

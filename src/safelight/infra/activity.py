@@ -202,9 +202,8 @@ class Units:
             self._slots is None or self._slots.reserve(kind.name, organization)
         )
         lessee = self._owner if room else None
-        place = JobPlace(
-            partial(self.hand_over, kind, organization=organization, lessee=lessee), lessee
-        )
+        hand_over = partial(self.hand_over, kind, organization=organization, lessee=lessee)
+        place: JobPlace[P] = JobPlace(hand_over, lessee)
         try:
             yield place
         finally:

@@ -1,4 +1,4 @@
-"""A place for a job that is about to be enqueued, with the worker of this process or with nobody."""
+"""A place for a job that is about to be enqueued: with this process's worker, or with nobody."""
 
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar

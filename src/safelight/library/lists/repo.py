@@ -4,6 +4,8 @@ What costs a page what it holds, however large the library, is said in sql/libra
 docs/decisions.
 """
 
+from typing import Any
+
 from safelight.infra.db import Database, read
 from safelight.infra.states import Phase, listed
 from safelight.library.entry import Entry, LibraryFilter, RunStatus
