@@ -28,9 +28,10 @@ TESTS = {
     "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept library/arrival",
     "objects": "objects/statements ingest/statements objects/collect ingest/offload "
     "library/arrival",
-    "library": "library/arrival library/statements library/races classification/runs "
-    "upgrade/statements",
-    "classification": "classification/runs library/arrival",
+    "library": "library/arrival library/statements library/thumbnail_statements library/races "
+    "library/finding classification/runs classification/results upgrade/statements",
+    "classification": "classification/runs classification/results library/thumbnail_statements "
+    "library/arrival",
     "accounts": "accounts/statements accounts/lockout",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",
     "accounts/invitations/repo": "accounts/sign_in_statements accounts/invitations",
@@ -44,10 +45,14 @@ TESTS = {
     "objects/repo": "objects/statements",
     "library/repo": "library/statements library/standing",
     "library/reconcile/repo": "library/statements",
-    "classification/repo": "classification/runs",
+    "library/thumbnails/repo": "library/thumbnail_statements",
+    "classification/repo": "classification/runs classification/results",
 }
 # Conditions that change the plan and nothing else: the index they ask for has them.
-PLANS = {("_LABELS", "classification_label IS NOT NULL")}
+PLANS = {
+    ("_LABELS", "classification_label IS NOT NULL"),
+    ("library_undrawn", "drawn < 7"),
+}
 # A condition ends before any of these, unless they stand in brackets that it opens.
 _END = re.compile(
     r""";|"|\s*\n(?!\s*[<>=])|\s--|[)\]}]|\s(?:AND|OR|THEN|LOOP|AS|FOR|LIMIT|DO|ORDER|GROUP|WHERE|LEFT|JOIN|UNION"""

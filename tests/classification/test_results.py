@@ -92,7 +92,8 @@ async def test_each_has_its_own_answer_in_the_order_that_was_asked(database: Dat
     await with_entry(database, "moved", run=2)
     await with_entry(database, "other", checksum="cd" * 32)
     await with_entry(database, "lost")
-    names = ("moved", "fine", "lost", "other", "also", "gone")
+    await with_entry(database, "newer", marker="n", checksum="cd" * 32)
+    names = ("moved", "fine", "lost", "other", "also", "gone", "newer")
     findings = [await finding(database, name, claim=2 if name == "lost" else 1) for name in names]
     answers = await repo.apply(database, findings, 9, embeds=True)
     assert dict(zip(names, answers, strict=True)) == {
@@ -102,6 +103,7 @@ async def test_each_has_its_own_answer_in_the_order_that_was_asked(database: Dat
         "other": (True, None),
         "also": (True, True),
         "gone": (True, False),
+        "newer": (True, False),
     }
     for table in ("thumbnails", "embeddings"):
         rows = await database.fetch(f"SELECT name FROM {table} ORDER BY name")
@@ -109,12 +111,13 @@ async def test_each_has_its_own_answer_in_the_order_that_was_asked(database: Dat
     runs = await database.fetch("SELECT name, status FROM classification_runs ORDER BY name")
     assert {row["name"]: row["status"] for row in runs} == {
         "also": "done", "fine": "done", "gone": "dropped", "moved": "dropped", "lost": "pending",
-        "other": "pending",
+        "newer": "dropped", "other": "pending",
     }  # fmt: skip
     left = await database.fetch("SELECT id FROM jobs ORDER BY id")
     assert [row["id"] for row in left] == [findings[2].job.id, findings[3].job.id]
     assert await history(database) == [
         ("also", "told"), ("fine", "told"), ("gone", "dropped"), ("moved", "dropped"),
+        ("newer", "dropped"),
     ]  # fmt: skip
 
 
@@ -157,8 +160,16 @@ async def test_a_server_without_vectors_keeps_everything_else(database: Database
     assert await database.fetchval("SELECT data FROM thumbnails") == b"small"
     await database.execute("SELECT library_forget('org', 'a', 9)")
     # What was missing is installed, and the server starts again.
-    assert await database.fetchval("SELECT embeddings_at_start()")
+    for _ in range(2):
+        assert await database.fetchval("SELECT embeddings_at_start()")
     assert await repo.embeds(database)
+
+
+async def test_a_server_that_has_no_vectors_starts(database: Database) -> None:
+    await database.execute("DROP EXTENSION vector CASCADE; DROP TABLE embeddings")
+    await database.execute("CREATE TYPE halfvec AS (nothing integer)")  # in the way of its own
+    assert not await database.fetchval("SELECT embeddings_at_start()")
+    assert not await repo.embeds(database)
 
 
 OTHERS = [("a", "n", "done"), ("a", "m", "pending"), ("b", "m", "done")]

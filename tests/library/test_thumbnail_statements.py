@@ -83,6 +83,8 @@ async def test_one_of_another_upload_is_not_shown(database: Database) -> None:
     await with_entry(database)
     await with_small(database, marker="n")
     await with_large(database, "k", marker="n")
+    await with_large(database, "bs", name="b")
+    await with_large(database, "elses", organization="else")
     assert await repo.small(database, "org", "a") is None
     found = await repo.large(database, "org", "a")
     assert found
@@ -194,3 +196,19 @@ async def test_an_entrys_end_ends_its_own_and_no_others(database: Database) -> N
     await database.execute("DELETE FROM jobs")
     await database.execute("SELECT library_forget('org', 'none', 9)")
     assert await database.fetchval(jobs) == 0
+
+
+async def test_another_upload_of_the_name_forgets_what_was_drawn(database: Database) -> None:
+    await with_entry(database)
+    await with_small(database)
+    await with_large(database, "k")
+    upload = {
+        "organization": "org", "name": "a", "event_time": 6, "source": "safelight",
+        "idempotency_key": "n",
+    }  # fmt: skip
+    await database.execute("SELECT library_mark($1, '{}', 'm', 9)", upload)
+    assert await keys(database) == {"k": 9}
+    assert await database.fetchval("SELECT count(*) FROM thumbnails") == 0
+    row = await database.fetchrow("SELECT drawn, checksum, dominant_color FROM uploads")
+    assert row
+    assert tuple(row) == (0, None, None)

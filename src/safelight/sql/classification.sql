@@ -146,10 +146,6 @@ BEGIN
     IF to_regclass('embeddings') IS NOT NULL THEN
         RETURN true;
     END IF;
-    PERFORM FROM pg_available_extensions WHERE name = 'vector';
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
     CREATE EXTENSION IF NOT EXISTS vector;
     CREATE TABLE embeddings (
         organization    text NOT NULL,
@@ -161,7 +157,7 @@ BEGIN
     );
     ALTER TABLE embeddings ALTER COLUMN vector SET STORAGE PLAIN;
     RETURN true;
-EXCEPTION WHEN OTHERS THEN  -- an old one, or we may not
+EXCEPTION WHEN OTHERS THEN  -- there is none, or an old one, or we may not
     RAISE WARNING 'embeddings cannot be kept: %', SQLERRM;
     RETURN false;
 END
