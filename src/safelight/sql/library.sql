@@ -57,8 +57,8 @@ BEGIN
     ELSIF p_object.event_time >= p_now THEN
         RETURN false;
     ELSIF p_object.present THEN
-        RETURN coalesce(upload.marker = p_object.metadata ->> 'idempotencyKey'
-                        AND NOT classification_under_way(upload.status), false);
+        RETURN (upload.marker = p_object.metadata ->> 'idempotencyKey'
+                AND NOT classification_under_way(upload.status)) IS TRUE;
     END IF;
     -- Deleted: its event must have been heard, too.
     PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name
