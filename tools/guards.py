@@ -25,12 +25,13 @@ TESTS = {
     "kv": "infra/kv",
     "queue": "infra/queue/statements infra/queue/leases infra/queue/fairness infra/queue/clock "
     "infra/queue/dead_letters infra/queue/schedules infra/queue/suspects infra/units",
-    "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept library/arrival",
-    "objects": "objects/statements ingest/statements objects/collect ingest/offload "
+    "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept ingest/handed_over "
     "library/arrival",
-    "library": "library/arrival library/statements library/races classification/runs "
-    "upgrade/statements",
-    "classification": "classification/runs library/arrival",
+    "objects": "objects/statements ingest/statements objects/collect ingest/offload "
+    "library/arrival library/arrival_batches",
+    "library": "library/arrival library/arrival_batches library/statements library/races "
+    "classification/runs upgrade/statements",
+    "classification": "classification/runs library/arrival_batches",
     "accounts": "accounts/statements accounts/lockout",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",
     "accounts/invitations/repo": "accounts/sign_in_statements accounts/invitations",

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from library.arriving import claimed, waiting
 from library.conftest import MakeWorld
 from library.moves import Moves
-from library.test_arrival import claimed, waiting
 from library.world import World
 from safelight.infra import failpoints
 from safelight.infra.queue.jobs import Done
