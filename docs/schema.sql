@@ -420,6 +420,10 @@ CREATE FUNCTION public.image_beaten(p_image text, p_key text, p_created_at bigin
     LIMIT 1
 $$;
 
+CREATE FUNCTION public.image_checksum(p_image text) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$ SELECT checksum FROM images WHERE id = p_image $$;
+
 CREATE FUNCTION public.image_failed(p_image text, p_organization text, p_from text[], p_lines jsonb, p_now bigint, p_job bigint, p_claim integer) RETURNS text
     LANGUAGE plpgsql
     AS $$
@@ -1360,6 +1364,9 @@ BEGIN
     upload.run := started;
     upload.classification_status := 'pending';
     upload.drawn := 0;
+    IF upload.source = 'safelight' THEN
+        upload.checksum := image_checksum(upload.image_id);  -- others' objects say what they like
+    END IF;
     upload.search := array_to_tsvector(p_words);
     -- A new row rather than an update: it is another upload, and no column of the old one stays.
     DELETE FROM uploads WHERE organization = upload.organization AND name = upload.name;
@@ -1537,8 +1544,8 @@ BEGIN
     ELSIF p_object.event_time >= p_now THEN
         RETURN false;
     ELSIF p_object.present THEN
-        RETURN coalesce(upload.marker = p_object.metadata ->> 'idempotencyKey'
-                        AND NOT classification_under_way(upload.status), false);
+        RETURN (upload.marker = p_object.metadata ->> 'idempotencyKey'
+                AND NOT classification_under_way(upload.status)) IS TRUE;
     END IF;
     -- Deleted: its event must have been heard, too.
     PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name

@@ -25,13 +25,15 @@ TESTS = {
     "kv": "infra/kv",
     "queue": "infra/queue/statements infra/queue/leases infra/queue/fairness infra/queue/clock "
     "infra/queue/dead_letters infra/queue/schedules infra/queue/suspects infra/units",
-    "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept library/arrival",
+    "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept ingest/handed_over "
+    "library/arrival",
     "objects": "objects/statements ingest/statements objects/collect ingest/offload "
-    "library/arrival",
-    "library": "library/arrival library/statements library/thumbnail_statements library/races "
-    "library/finding classification/runs classification/results upgrade/statements",
+    "library/arrival library/arrival_batches",
+    "library": "library/arrival library/arrival_batches library/statements library/races "
+    "library/thumbnail_statements library/finding classification/runs classification/results "
+    "upgrade/statements",
     "classification": "classification/runs classification/results library/thumbnail_statements "
-    "library/arrival",
+    "library/arrival_batches",
     "accounts": "accounts/statements accounts/lockout",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",
     "accounts/invitations/repo": "accounts/sign_in_statements accounts/invitations",

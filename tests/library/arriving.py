@@ -12,6 +12,7 @@ from safelight.library.arrival import Arriving
 from safelight.objects.keys import object_key
 from safelight.objects.local import LocalStore
 from safelight.objects.store import Landed
+from safelight.testing.waiting import until
 
 FROM = ["INGESTED"]
 TABLES = (
@@ -56,6 +57,35 @@ async def ask(world: World, *items: Arriving) -> list[str]:
         now,
     )
     return [row["outcome"] for row in rows]
+
+
+async def settle(world: World, name: str = "a.jpg", content: bytes = b"old") -> None:
+    """An upload with which all is done."""
+    await world.receive(name, content)
+    await world.drain()
+    world.tick(1)
+
+
+async def claimed(world: World, kind: str, nth: int = 0) -> Any:
+    job = await world.claim(nth, kind)
+    assert job
+    return job
+
+
+async def arrive(world: World, item: Arriving) -> bool:
+    return await world.arrival.arrive(item.image, item.landed, item.node, item.metadata, item.job)
+
+
+async def waiting(world: World, number: int) -> None:
+    await until(lambda: len(world.arrival._batches._waiting.get(world.organization, ())) == number)
+
+
+async def run_waits(world: World) -> Arriving:
+    """An overwrite of an upload whose run is to come."""
+    await world.receive("a.jpg", b"old")
+    await world.work(await claimed(world, "ingest.offload"))
+    world.tick(1)
+    return await ready(world)
 
 
 async def everything(world: World) -> dict[str, list[dict[str, Any]]]:

@@ -60,13 +60,17 @@ class Moves:
     async def put(self, name: str, content: bytes, wait: int = 0, *then: int) -> None:
         """An upload that reaches the store at once."""
         await self.upload(name, content, wait)
-        handed_over = [job for job in self.story.held if job.kind is OFFLOAD][-1:]
-        for job in handed_over:
-            self.story.held.remove(job)
-        taken = handed_over[0] if handed_over else await self.world.claim(-1, OFFLOAD.name)
-        if taken:
-            await self._run(taken)
+        if job := self._handed_over() or await self.world.claim(-1, OFFLOAD.name):
+            await self._run(job)
         await self.work(*then)
+
+    def _handed_over(self) -> Job[Any] | None:
+        """The newest offload that a worker here was given as it was recorded."""
+        offloads = [job for job in self.story.held if job.kind is OFFLOAD]
+        if not offloads:
+            return None
+        self.story.held.remove(offloads[-1])
+        return offloads[-1]
 
     async def delete(self, name: str, wait: int = 0, *then: int) -> None:
         self.world.tick(wait)

@@ -11,8 +11,11 @@ from pathlib import Path
 
 import structlog
 
+from harness import picture
+from inprocess import application
+from library.api import Api
 from nursery import Child, bear
-from safelight.infra import logs
+from safelight.infra import failpoints, logs
 from safelight.settings import load
 from safelight.wiring import open_services
 
@@ -92,3 +95,19 @@ async def work(environment: dict[str, str], log: str) -> None:
     async with open_services(settings, environment["SAFELIGHT_DATABASE_URL"], worker=True):
         structlog.get_logger().info("working")
         await stop.wait()
+
+
+async def upload_and_work(environment: dict[str, str], name: str, colour: str, point: str) -> None:
+    """In the child: a server that does everything itself. What an earlier one has left is done before
+    it is sent something, and dies of that."""
+    values = {key: environment[key] for key in ("classifier", "workers_ai_url")}
+    directory = Path(environment["data_dir"])
+    async with (
+        application(environment["database_url"], directory, worker=True, **values) as app,
+        app.client() as client,
+    ):
+        await Api(app, client).idle()
+        failpoints.arm(point, "exit")
+        content = picture("JPEG", colour=colour)
+        await client.post("/api/upload", files={"file": (name, content)})
+        await asyncio.Event().wait()

@@ -99,8 +99,8 @@ SELECT
   (SELECT jsonb_agg(to_jsonb(objects)) FROM objects WHERE key ^@ ($1 || '/') AND present) AS objects,
   (SELECT jsonb_agg(to_jsonb(i)) FROM delete_intents AS i WHERE organization = $1) AS intents,
   (SELECT jsonb_agg(to_jsonb(activity) ORDER BY seq) FROM activity WHERE organization = $1) AS lines,
-  (SELECT jsonb_agg(jsonb_build_array(key, event_time) ORDER BY id) FROM object_events
-   WHERE organization = $1 AND source = 'safelight') AS own
+  (SELECT jsonb_agg(jsonb_build_array(key, event_time, metadata ->> 'idempotencyKey') ORDER BY id)
+   FROM object_events WHERE organization = $1 AND source = 'safelight') AS own
 """
 
 Row = dict[str, Any]
@@ -118,7 +118,7 @@ class Everything:
     objects: list[Row]
     intents: list[Row]
     lines: list[Row]
-    own: list[tuple[str, int]]  # events: key and time, in the order they were written
+    own: list[tuple[str, int, str | None]]  # events: key, time and marker, in their order
 
     @classmethod
     async def of(cls, world: World) -> Self:
@@ -206,10 +206,12 @@ def _check_work(found: Everything) -> None:
 
 
 def _check_events(found: Everything) -> None:
-    last: dict[str, int] = {}
-    for key, time in found.own:
-        assert time > last.get(key, 0), "a time that did not rise"
-        last[key] = time
+    """What is told again has the time of the first."""
+    last: dict[str, tuple[int, str | None]] = {}
+    for key, time, marker in found.own:
+        rises = time > last.get(key, (0, None))[0]
+        assert rises or last[key] == (time, marker), "a time that did not rise"
+        last[key] = time, marker
 
 
 def _check_history(world: World, found: Everything) -> None:

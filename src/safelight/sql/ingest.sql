@@ -268,3 +268,7 @@ CREATE OR REPLACE FUNCTION image_known(p_organization text, p_name text) RETURNS
 LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT FROM images WHERE organization = p_organization AND name = p_name)
 $$;
+
+-- Of an image's bytes, as they were received.
+CREATE OR REPLACE FUNCTION image_checksum(p_image text) RETURNS text
+LANGUAGE sql STABLE AS $$ SELECT checksum FROM images WHERE id = p_image $$;

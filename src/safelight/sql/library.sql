@@ -35,6 +35,9 @@ BEGIN
     upload.run := started;
     upload.classification_status := 'pending';
     upload.drawn := 0;
+    IF upload.source = 'safelight' THEN
+        upload.checksum := image_checksum(upload.image_id);  -- others' objects say what they like
+    END IF;
     upload.search := array_to_tsvector(p_words);
     -- A new row rather than an update: it is another upload, and no column of the old one stays.
     DELETE FROM uploads WHERE organization = upload.organization AND name = upload.name;
@@ -61,8 +64,8 @@ BEGIN
     ELSIF p_object.event_time >= p_now THEN
         RETURN false;
     ELSIF p_object.present THEN
-        RETURN coalesce(upload.marker = p_object.metadata ->> 'idempotencyKey'
-                        AND NOT classification_under_way(upload.status), false);
+        RETURN (upload.marker = p_object.metadata ->> 'idempotencyKey'
+                AND NOT classification_under_way(upload.status)) IS TRUE;
     END IF;
     -- Deleted: its event must have been heard, too.
     PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name

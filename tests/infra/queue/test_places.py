@@ -57,10 +57,12 @@ async def enqueue_for(
 
 
 async def nobody_has_a_slot(team: Crew) -> None:
+    """And nobody looks for a job to have one."""
     slots = team.worker._slots
 
     async def free() -> bool:
-        return slots._free["test.work"] == 1 and not slots._running["test.work"]
+        busy = slots._running["test.work"] or slots._wanted or slots._claiming
+        return slots._free["test.work"] == 1 and not busy
 
     await until(free)
 
