@@ -1,9 +1,9 @@
 """A run looks at the bytes of its image and at no others, wherever it has them from."""
 
-from pathlib import hashlib
+import hashlib
+from pathlib import Path
 from typing import Any
 
-import Path
 import pytest
 
 from library.conftest import MakeWorld
