@@ -17,15 +17,16 @@ from safelight.errors import NameTaken
 from safelight.infra import failpoints
 from safelight.infra.activity import Units
 from safelight.infra.db import Database
-from safelight.infra.injected import RandomIds, SystemClock
+from safelight.infra.injected import ImageId, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import Done, Job, Retry
 from safelight.ingest import repo
 from safelight.ingest.accept import Ingest, OnConflict
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OffloadPayload
-from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.ingest.lifecycle import Image, ImageStatus, Recording
 
+LEASE = timedelta(seconds=10)
 __all__ = ["db", "directory", "shared", "shared_url"]
 
 
@@ -39,7 +40,7 @@ class Here:
         self.units: Units = units_of(through, SystemClock())
         self.units.employ("me", self.adopted.append, self)
         self.ingest = Ingest(
-            self.units, directory, LIMITS, RandomIds(), Metrics(), timedelta(seconds=10),
+            self.units, directory, LIMITS, RandomIds(), Metrics(), LEASE,
             self.known.__setitem__,
         )  # fmt: skip
 
@@ -109,6 +110,25 @@ async def test_an_answer_that_was_lost_hands_over_nothing(
         assert standing == ["running", "me", 1, 1]
         assert (here.adopted, here.known, here.free) == ([], {}, 1)
         through.terminate()
+
+
+@pytest.mark.parametrize("why", [Recording.TAKEN, Recording.BUSY])
+async def test_a_name_that_is_taken_or_being_chosen_records_nothing(
+    db: Database, directory: IngestDirectory, why: Recording
+) -> None:
+    """Asked for in the statement itself, and not waited for."""
+    image = await Here(db, directory, free=0).ingest.accept(UPLOAD, good())
+    name = image.name if why is Recording.TAKEN else "free.png"
+    again = replace(image, id=ImageId(f"{image.id}-2"), name=name)
+    async with db.transaction() as other, db.connection() as connection:
+        if why is Recording.BUSY:
+            await other.execute("SELECT names_lock('acme')")
+        recorded = await repo.record_upload_unless_taken(
+            connection, again, "here", [], ("me", LEASE)
+        )
+        assert recorded == (why, None)
+    assert await db.fetchval("SELECT count(*) FROM images") == 1
+    assert await db.fetchval("SELECT count(*) FROM jobs") == 1
 
 
 # What is known of it

@@ -18,6 +18,7 @@ Move = tuple[Any, ...]
 
 NAMES = st.sampled_from(["a.jpg", "a.jpg", "a.jpg", "b é.jpg"])
 CONTENTS = st.sampled_from([b"one", b"two", b"one", b"two", BROKEN])
+UPLOADS = st.tuples(NAMES, CONTENTS)
 WAITS = st.sampled_from([1, 0, 400, 1000])
 PICKS = st.integers(0, 11)
 THEN = st.sampled_from(
@@ -53,6 +54,7 @@ def common() -> list[st.SearchStrategy[Move]]:
         *(move("deliver_again", PICKS, then=True) for _ in range(2)),
         *(move("reconcile", then=True) for _ in range(2)),
         *(move("lose", PICKS, then=True) for _ in range(2)),
+        *(move("put_together", UPLOADS, UPLOADS, UPLOADS) for _ in range(2)),
         move("claim", PICKS, YES, then=True),
         move("redrive", PICKS, then=True),
         move("delete_in_vain", NAMES, PICKS),

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
+from library.arriving import arrive, landed
 from library.scripted import Mood
 from library.story import Story, Thought, outside
 from library.truth import check_end, check_step
@@ -13,6 +14,7 @@ from points import points_of
 from safelight.infra.queue.jobs import Job
 from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.lifecycle import ImageStatus
+from safelight.library.arrival import Arriving
 
 NOT_OF_DELIVERIES = [
     "library.arrive", "library.delete", "library.purge_tombstones", "library.reconcile.say_failed",
@@ -63,6 +65,24 @@ class Moves:
         if job := self._handed_over() or await self.world.claim(-1, OFFLOAD.name):
             await self._run(job)
         await self.work(*then)
+
+    async def put_together(self, *uploads: tuple[str, bytes]) -> None:
+        """Several that are ready in the same moment: on the short road they share a statement, and
+        whoever does not take it goes on by itself."""
+        world, jobs, together = self.world, list[Job[Any]](), list[Arriving]()
+        world.tick(1)
+        for name, content in uploads:
+            image = await world.receive(name, content)
+            job = self._handed_over() or await world.claim(-1, OFFLOAD.name)
+            assert job
+            jobs.append(job)
+            if world.short and not world.telling:
+                together.append(await landed(world, image, job))
+        taken = await asyncio.gather(*(arrive(world, item) for item in together))
+        for name in {name for name, _ in uploads}:
+            await check_step(world, name)
+        for job in [job for at, job in enumerate(jobs) if at >= len(taken) or not taken[at]]:
+            await self._run(job)
 
     def _handed_over(self) -> Job[Any] | None:
         """The newest offload that a worker here was given as it was recorded."""

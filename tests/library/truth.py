@@ -206,15 +206,14 @@ def _check_work(found: Everything) -> None:
 
 
 def _check_events(found: Everything) -> None:
-    """Of objects that came. What is told again has the time of the first; for one that went, whoever
-    tells of it again chooses a time behind what the library knows."""
+    """Of uploads of one name. One that is told again has its time; a delete that is may be given
+    another, as nobody knows when it was."""
     last: dict[str, tuple[int, str]] = {}
     for key, time, marker in found.own:
-        if marker is None:
-            continue
-        rises = time > last.get(key, (0, ""))[0]
-        assert rises or last[key] == (time, marker), "a time that did not rise"
-        last[key] = time, marker
+        if marker is not None:
+            rises = time > last.get(key, (0, ""))[0]
+            assert rises or last[key] == (time, marker), "a time that did not rise"
+            last[key] = time, marker
 
 
 def _check_history(world: World, found: Everything) -> None:
