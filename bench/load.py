@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 BOUNDARY = "bench"
-NAME = b"00000"  # stands in a file name; with `rename` each request has its own
+# Stands in a file's name and bytes; with `rename` each request has its own, as photographs have.
+NAME = b"00000"
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ async def _post(
             if rate:
                 await asyncio.sleep(max(0.0, started + number / rate - time.monotonic()))
             begun = time.monotonic()
-            writer.write(message.replace(NAME, f"{number:05}".encode(), 1) if rename else message)
+            writer.write(message.replace(NAME, f"{number:05}".encode(), 2) if rename else message)
             status = await _answer(reader)
             latencies.append(time.monotonic() - begun)
             statuses[status] = statuses.get(status, 0) + 1

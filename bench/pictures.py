@@ -10,6 +10,7 @@ from PIL import Image
 
 @cache
 def two_megapixels() -> bytes:
+    """With a number in a comment, so that a load generator can make each another file (load.py)."""
     from skimage import data as photographs
 
     data: Any = photographs  # without types of its own
@@ -17,6 +18,6 @@ def two_megapixels() -> bytes:
     photo = np.asarray(Image.fromarray(data.astronaut()).resize((1414, 1414)), dtype=np.float64)
     buffer = io.BytesIO()
     Image.fromarray(np.clip(photo + grain, 0, 255).astype(np.uint8)).save(
-        buffer, "JPEG", quality=88
+        buffer, "JPEG", quality=88, comment=b"picture 00000"
     )
     return buffer.getvalue()
