@@ -13,7 +13,16 @@ LABELS = 100
 BEGAN = 1_700_000_000_000  # of the first entry, in milliseconds; each is a second later
 KIND = "bench.work"
 _SHA = "0" * 64
-_TABLES = ("uploads", "objects", "images", "classification_runs", "activity", "jobs")
+_DRAWN = 15  # there is nothing to draw: their bytes are nobody's
+_TABLES = (
+    "uploads",
+    "upload_words",
+    "objects",
+    "images",
+    "classification_runs",
+    "activity",
+    "jobs",
+)
 _INDEXES = """
     SELECT format('%I', i.relname) AS name, pg_get_indexdef(x.indexrelid) AS definition
     FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
@@ -36,12 +45,16 @@ _FILL = (
     f"""
     INSERT INTO uploads (organization, name, event_time, source, e_tag, idempotency_key, image_id,
         mime_type, width, height, size_bytes, run, classification_status, classification_label,
-        classification_score, classification_model, classified_at, search)
+        classification_score, classification_model, classified_at, search, drawn)
     SELECT '{ORGANIZATION}', name, at, 'store', '{_SHA}', marker::text, image, 'image/jpeg',
         1414, 1414, 480000, 1, CASE WHEN failed THEN 'failed' ELSE 'done' END,
         CASE WHEN NOT failed THEN label END, CASE WHEN NOT failed THEN 0.9 END, 'lite0', at,
-        array_to_tsvector(words)
+        array_to_tsvector(words), {_DRAWN}
     FROM ({_ROWS}) AS rows
+    """,
+    f"""
+    INSERT INTO upload_words (organization, word, event_time, name)
+    SELECT '{ORGANIZATION}', word, at, name FROM ({_ROWS}) AS rows, unnest(words) AS word
     """,
     f"""
     INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata, etag,
