@@ -1,5 +1,5 @@
 """A library of any size, made by a few statements: rows as the product leaves them, in every table
-that an image passes. A million entries take about two minutes."""
+that an image passes. A million entries take minutes."""
 
 from dataclasses import dataclass
 from importlib import resources

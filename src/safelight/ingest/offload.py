@@ -1,15 +1,15 @@
 """From the ingest directory to permanent storage: INGESTED becomes STORED.
 
 Guarantees: does nothing that is already done: the record is read first, or known from having just
-been written, and the last statement checks its state. Bytes that are copied are hashed again on the
-way; a file that is linked is, by whoever reads it next. The state, its history, the object with its
-event, the event's delivery job and the end of this job are one statement, written under the name's
-lock (where nothing stands in the way, with the entry and its run: `arrive`): the newest upload of a
-name wins,
-and one whose name was deleted meanwhile does not bring it back. Such an image is STORED all the
-same, its history says what beat it, and its bytes stay until the grace period (with a bucket: the
-ingest directory's) ends. A file that is missing or not what was received makes the image FAILED; a
-directory that is not the one this worker started with makes the job wait.
+been written, and the last statement checks its state. Bytes are hashed again on the way, unless
+this process has just received them and the store links their file: then whoever reads it next does
+that. The state, its history, the object with its event, the event's delivery job and the end of
+this job are one statement, written under the name's lock (where nothing stands in the way, together
+with the entry and its run: `arrive`): the newest upload of a name wins, and one whose name was
+deleted meanwhile does not bring it back. Such an image is STORED all the same, its history says
+what beat it, and its bytes stay until the grace period (with a bucket: the ingest directory's)
+ends. A file that is missing or not what was received makes the image FAILED; a directory that is
+not the one this worker started with makes the job wait.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -159,7 +159,7 @@ class Offload:
         self, image: Image, job: Job[OffloadPayload], failure: Failure
     ) -> OffloadResult:
         facts = {"from": image.status, "to": ImageStatus.FAILED, "error": failure.to_json()}
-        line = line_of(image, "upload_failed", facts)
+        line = _line(image, "upload_failed", facts)
         outcome = await repo.fail(self._db, image, line, self._clock.now_ms(), job)
         structlog.get_logger().error("upload.failed", imageId=image.id, **failure.to_json())
         return OffloadResult(outcome)
@@ -187,12 +187,12 @@ def _endings(image: Image) -> dict[str, Line]:
     """What is told of either end; the statement adds when it was stored, or what beat it."""
     moved = {"from": image.status, "to": ImageStatus.STORED}
     return {
-        OffloadOutcome.STORED: line_of(image, "upload_stored", moved),
-        OffloadOutcome.BEATEN: line_of(image, "image_superseded", moved),
+        OffloadOutcome.STORED: _line(image, "upload_stored", moved),
+        OffloadOutcome.BEATEN: _line(image, "image_superseded", moved),
     }
 
 
-def line_of(image: Image, kind: str, facts: dict[str, Any]) -> Line:
+def _line(image: Image, kind: str, facts: dict[str, Any]) -> Line:
     data = {**facts, "imageId": image.id, "name": image.name}
     return Line(f"image:{image.id}", kind, data, also=f"upload:{image.name}")
 

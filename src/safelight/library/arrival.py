@@ -19,8 +19,9 @@ from safelight.infra.history import Line
 from safelight.infra.queue.jobs import Job, JobKind
 from safelight.infra.queue.queue import Queue
 from safelight.infra.storable import columns
-from safelight.ingest.lifecycle import MACHINE, Image, ImageStatus
+from safelight.ingest.lifecycle import Image
 from safelight.ingest.offload import stored_at
+from safelight.ingest.repo import STORED_FROM
 from safelight.library import repo
 from safelight.library.order import Arrived
 from safelight.library.project import received, started
@@ -32,7 +33,6 @@ from safelight.objects.store import Landed, Place
 Remember = Callable[[str, str, str, str, int], None]
 
 _FIRST_RUN = 1
-_FROM = MACHINE.before(ImageStatus.STORED)
 _OPEN = {Place.BLOB, Place.BUCKET}  # what a telling bucket holds, its index does not know
 
 
@@ -144,7 +144,7 @@ class Arrival:
         order = sorted(range(len(items)), key=lambda at: items[at].landed.sha256)
         rows = [items[at].as_row(now) for at in order]
         found = await repo.arrive(
-            self._units.db, organization, rows, _FROM, now, queue.owner, queue.lease
+            self._units.db, organization, rows, STORED_FROM, now, queue.owner, queue.lease
         )
         answers = dict(zip(order, found, strict=True))
         return [answers[at] for at in range(len(items))]

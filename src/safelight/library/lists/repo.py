@@ -1,7 +1,6 @@
 """Lists of entries: newest first, by label, words and state, and the labels there are.
 
-What costs a page what it holds, however large the library, is said in sql/library.sql and
-docs/decisions.
+Why a page costs what it holds, however large the library: sql/library.sql, and decision 28.
 """
 
 from typing import Any
