@@ -12,6 +12,7 @@ from bench.processes import Usage, Usages, between, total, used
 from bench.server import TOKEN
 
 CLIENTS = 16
+_LOOK_SECONDS, _SELDOM_SECONDS = 0.1, 2.0
 _PATIENCE_SECONDS = 60.0  # without a single label more
 
 
@@ -78,19 +79,21 @@ def run(
 
 
 def until_done(target: Measurable, position: int, count: int) -> None:
-    """Looks now and then, and each time only at what is new: looking is answered by what is
-    measured."""
-    done, since = 0, time.monotonic()
+    """Looks seldom, and each time only at what is new: looking is answered by what is measured, and
+    is nobody's image. Often only towards the end, so that the end is seen when it comes."""
+    began = since = time.monotonic()
+    done = 0
     while True:
         more, position = target.done_since(position)
-        done += more
+        done, now = done + more, time.monotonic()
         if done >= count:
             return
         if more:
-            since = time.monotonic()
-        if time.monotonic() - since > _PATIENCE_SECONDS:
+            since = now
+        if now - since > _PATIENCE_SECONDS:
             raise TimeoutError(f"{done} of {count} images have a label, and no more come")
-        time.sleep(0.1)
+        left = (count - done) * (now - began) / max(done, 1)
+        time.sleep(min(max(left / 2, _LOOK_SECONDS), _SELDOM_SECONDS))
 
 
 def together(flows: list[Flow]) -> Flow:
