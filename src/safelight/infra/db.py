@@ -1,8 +1,8 @@
-"""The connection pool, and the one way to run statements on it.
+"""The database, and the one way to run statements on it.
 
 Guarantees
 - A connection is handed out clean, since nobody may leave SET, LISTEN or a session-level advisory
-  lock on a pooled connection (asyncpg's reset query, off here, costs more than most of our
+  lock on a pooled connection (asking the server to reset it costs more than most of our
   statements). Giving it back neither raises nor waits: one in doubt is ended instead.
 - A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of LOST, and
   then the outcome of a COMMIT is unknown. Both, and a server that is short of something, are AWAY.
@@ -28,18 +28,16 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
-from weakref import WeakSet
 
 import asyncpg
 
 from safelight.errors import Unavailable
 from safelight.infra import failpoints
+from safelight.infra.pool import Pool, end
 from safelight.infra.turns import Turns
 
 if TYPE_CHECKING:  # the driver's classes cannot be subscripted at run time
-    from asyncpg.pool import PoolConnectionProxy
-
-    Connection = asyncpg.Connection[asyncpg.Record] | PoolConnectionProxy[asyncpg.Record]
+    Connection = asyncpg.Connection[asyncpg.Record]
 else:
     Connection = asyncpg.Connection
 
@@ -183,72 +181,41 @@ async def connect(
 class Database:
     def __init__(self, url: str, limits: Limits, pool_size: int) -> None:
         self.url = url
-        self._limits = limits
-        self._known: WeakSet[Any] = WeakSet()
-        self._lent: set[int] = set()  # by the server's number of them
-        self._pool: asyncpg.Pool[asyncpg.Record]
-        self._turns = Turns(pool_size)
+        self.limits = limits
+        self.pool = Pool(self._connect)
+        self.turns = Turns(pool_size)
 
     @classmethod
     async def open(cls, url: str, *, pool_size: int, limits: Limits | None = None) -> "Database":
-        limits = limits or LIMITS
-        db = cls(url, limits, pool_size)
+        db = cls(url, limits or LIMITS, pool_size)
         try:
-            db._pool = await asyncpg.create_pool(
-                url,
-                min_size=1,
-                max_size=pool_size,
-                reset=_leave_as_is,
-                init=db._welcome,
-                timeout=limits.connect,
-                command_timeout=limits.command,
-                server_settings=limits.as_settings(),
-            )
+            db.pool.give_back(await db.pool.another())
         except UNREACHABLE as error:
             raise Unavailable(f"The database cannot be reached: {error}") from error
         return db
+
+    async def _connect(self) -> Any:
+        connection = await connect(self.url, self.limits, command=self.limits.command)
+        try:
+            await prepare(connection)
+        except BaseException:
+            end(connection)
+            raise
+        return connection
 
     async def close(self) -> None:
         """In order, if that is quick."""
         with suppress(*AWAY):
             async with asyncio.timeout(_CLOSE_SECONDS):
-                await self._pool.close()
+                await self.pool.close()
         self.terminate()
 
     def terminate(self) -> None:
-        self._pool.terminate()
+        self.pool.terminate()
 
-    @asynccontextmanager
-    async def connection(self) -> AsyncIterator[Connection]:
+    def connection(self) -> "Borrowed":
         """Whatever transaction is open at the end was not meant to be committed."""
-        mine, connection = await self._borrow()
-        number = connection.get_server_pid()
-        self._lent.add(number)
-        doubt = False
-        try:
-            yield connection
-        except BaseException as error:
-            doubt = _in_doubt(error)
-            raise
-        finally:
-            self._lent.discard(number)
-            try:
-                await self._give_back(connection, doubt=doubt)
-            finally:
-                self._turns.give(mine)
-
-    async def _borrow(self) -> tuple[str, Any]:
-        """Whose turn it is, and a connection for it."""
-        try:
-            async with asyncio.timeout(seconds_left(self._limits.acquire)):
-                mine = await self._turns.take()
-                try:
-                    return mine, await self._pool.acquire()
-                except BaseException:
-                    self._turns.give(mine)
-                    raise
-        except UNREACHABLE as error:
-            raise Unavailable from error
+        return Borrowed(self)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
@@ -257,28 +224,6 @@ class Database:
             await connection.execute("BEGIN")
             yield connection
             await commit(connection)
-
-    async def _give_back(self, connection: Any, *, doubt: bool) -> None:
-        if doubt:
-            _end(connection)
-            self._end_the_idle()
-            return
-        try:
-            if connection.is_in_transaction():
-                await connection.execute("ROLLBACK", timeout=_RELEASE_SECONDS)
-            await self._pool.release(connection, timeout=_RELEASE_SECONDS)
-        except Exception:  # noqa: BLE001 - it is of no more use to anybody
-            _end(connection)
-
-    def _end_the_idle(self) -> None:
-        for connection in list(self._known):
-            if not connection.is_closed() and connection.get_server_pid() not in self._lent:
-                _end(connection)
-
-    async def _welcome(self, connection: Any) -> None:
-        _keep_alive(connection, self._limits)
-        await prepare(connection)
-        self._known.add(connection)
 
     async def check(self) -> None:
         """Raises one of AWAY when it does not answer."""
@@ -305,7 +250,59 @@ class Database:
             return await connection.execute(sql, *values, timeout=self._limit(timeout))
 
     def _limit(self, own: float | None = None) -> float:
-        return seconds_left(self._limits.command) if own is None else own
+        return seconds_left(self.limits.command) if own is None else own
+
+
+class Borrowed:
+    """A connection for as long as `async with` lasts. Giving it back neither raises nor waits for
+    long: one in doubt is ended instead."""
+
+    __slots__ = ("_connection", "_db", "_mine")
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    async def __aenter__(self) -> Connection:
+        db = self._db
+        if (mine := db.turns.at_hand()) is None or (here := db.pool.at_hand()) is None:
+            mine, here = await self._wait(mine)
+        self._mine, self._connection = mine, here
+        connection: Connection = here
+        return connection
+
+    async def _wait(self, mine: str | None) -> tuple[str, Any]:
+        """For a turn, unless it is `mine` already, and for a connection."""
+        db = self._db
+        try:
+            async with asyncio.timeout(seconds_left(db.limits.acquire)):
+                if mine is None:
+                    mine = await db.turns.take()
+                return mine, db.pool.at_hand() or await db.pool.another()
+        except BaseException as error:
+            if mine is not None:
+                db.turns.give(mine)
+            if isinstance(error, UNREACHABLE):
+                raise Unavailable from error
+            raise
+
+    async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
+        connection, pool = self._connection, self._db.pool
+        try:
+            if error is not None and _in_doubt(error):
+                end(connection)
+                pool.end_the_idle()
+            elif _is_cancelling(connection):
+                end(connection)
+            elif connection.is_in_transaction():
+                await connection.execute("ROLLBACK", timeout=_RELEASE_SECONDS)
+        except Exception:  # noqa: BLE001 - it is of no more use to anybody
+            end(connection)
+        except BaseException:  # cancelled in the middle of it
+            end(connection)
+            raise
+        finally:
+            pool.give_back(connection)
+            self._db.turns.give(self._mine)
 
 
 async def commit_with(connection: Connection, closing: str) -> None:
@@ -359,12 +356,6 @@ def _of_halfvec(sent: bytes) -> bytes:
     return numbers.tobytes()
 
 
-def _end(connection: Any) -> None:
-    """At once; the driver may have noticed its end before us, and say so."""
-    with suppress(Exception):
-        connection.terminate()
-
-
 def _in_doubt(error: BaseException) -> bool:
     """Whether a statement may still be under way, or its connection is of no more use."""
     causes: list[BaseException] = []
@@ -373,6 +364,12 @@ def _in_doubt(error: BaseException) -> bool:
         causes.append(cause)
         cause = cause.__cause__
     return any(isinstance(each, (*STATEMENT_LOST, asyncio.CancelledError)) for each in causes)
+
+
+def _is_cancelling(connection: Any) -> bool:
+    """Whether a statement was given up whose end the server has not told yet."""
+    cancelling: bool = connection._protocol._is_cancelling()  # noqa: SLF001 - as the driver's pool asks
+    return cancelling
 
 
 def _keep_alive(connection: Any, limits: Limits) -> None:
@@ -394,7 +391,3 @@ def _keep_alive(connection: Any, limits: Limits) -> None:
 
 def _ms(seconds: float) -> str:
     return str(int(seconds * 1000))
-
-
-async def _leave_as_is(_: Any) -> None:
-    return None

@@ -36,12 +36,19 @@ class Turns:
         finally:
             self.give(mine)
 
+    def at_hand(self) -> str | None:
+        """A turn that need not be waited for: whose it is, for `give`."""
+        mine = whose.get()
+        if mine in self._waiting or not self._may(mine):
+            return None
+        self._begin(mine)
+        return mine
+
     async def take(self) -> str:
         """Answers whose turn it is, for `give`."""
+        if (at_once := self.at_hand()) is not None:
+            return at_once
         mine = whose.get()
-        if mine not in self._waiting and self._may(mine):
-            self._begin(mine)
-            return mine
         turn = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(mine, deque()).append(turn)
         try:
