@@ -487,22 +487,13 @@ CREATE FUNCTION public.image_record_unless_taken(p_image jsonb, p_node text, p_l
 $$;
 
 CREATE FUNCTION public.image_recorded(p_image jsonb, p_node text, p_lines jsonb, p_owner text, p_lease interval) RETURNS bigint
-    LANGUAGE plpgsql
+    LANGUAGE sql
     AS $$
-DECLARE
-    image images%ROWTYPE;
-    job   bigint;
-BEGIN
-    image := jsonb_populate_record(NULL::images, p_image);
-    image.ordinal := nextval('images_ordinal');
-    INSERT INTO images SELECT image.*;
-    job := job_enqueue('ingest.offload', image.organization,
-                       jsonb_build_object('imageId', image.id), image.id, p_node,
-                       p_owner => p_owner, p_lease => p_lease);
-    PERFORM quota_upload(image.organization, image.size_bytes, image.created_at);
-    PERFORM activity_append(image.organization, image.created_at, p_lines);
-    RETURN job;
-END
+    SELECT images_recorded(
+        p_image ->> 'organization',
+        jsonb_build_array(jsonb_build_object(
+            'image', p_image, 'lines', p_lines, 'leased', p_owner IS NOT NULL)),
+        p_node, (p_image ->> 'created_at')::bigint, p_owner, p_lease)
 $$;
 
 CREATE FUNCTION public.image_recorded_unless_taken(p_image jsonb, p_node text, p_lines jsonb, p_owner text, p_lease interval, OUT outcome text, OUT job_id bigint) RETURNS record
@@ -575,6 +566,31 @@ BEGIN
     line := p_lines -> outcome;
     PERFORM activity_append(p_organization, p_now, jsonb_build_array(
         jsonb_set(line, '{data}', (line -> 'data') || more)));
+END
+$$;
+
+CREATE FUNCTION public.images_recorded(p_organization text, p_items jsonb, p_node text, p_now bigint, p_owner text, p_lease interval) RETURNS SETOF bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    item  jsonb;
+    image images%ROWTYPE;
+    bytes bigint := 0;
+    lines jsonb := '[]';
+BEGIN
+    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
+        image := jsonb_populate_record(NULL::images, item -> 'image');
+        image.organization := p_organization;
+        image.ordinal := nextval('images_ordinal');
+        INSERT INTO images SELECT image.*;
+        RETURN NEXT job_enqueue(
+            'ingest.offload', p_organization, jsonb_build_object('imageId', image.id), image.id, p_node,
+            p_owner => CASE WHEN (item -> 'leased')::boolean THEN p_owner END, p_lease => p_lease);
+        bytes := bytes + image.size_bytes;
+        lines := lines || (item -> 'lines');
+    END LOOP;
+    PERFORM quota_uploads(p_organization, jsonb_array_length(p_items), bytes, p_now);
+    PERFORM activity_append(p_organization, p_now, lines);
 END
 $$;
 
@@ -2041,10 +2057,14 @@ CREATE FUNCTION public.quota_since(p_meter text, p_before bigint, p_now bigint) 
 $$;
 
 CREATE FUNCTION public.quota_upload(p_organization text, p_bytes bigint, p_now bigint) RETURNS void
+    LANGUAGE sql
+    AS $$ SELECT quota_uploads(p_organization, 1, p_bytes, p_now) $$;
+
+CREATE FUNCTION public.quota_uploads(p_organization text, p_count bigint, p_bytes bigint, p_now bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    PERFORM quota_charge(p_organization, 'uploads_per_minute', 1, p_now);
+    PERFORM quota_charge(p_organization, 'uploads_per_minute', p_count, p_now);
     PERFORM quota_fold(p_organization);
     PERFORM quota_charge(p_organization, 'stored_bytes', p_bytes, p_now);
 END

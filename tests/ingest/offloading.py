@@ -23,7 +23,7 @@ from safelight.infra.queue.worker import Worker
 from safelight.ingest import jobs, repo
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OffloadPayload
-from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.ingest.lifecycle import Image, ImageStatus, Recordable
 from safelight.ingest.offload import Offload
 from safelight.ingest.put_back import Restoration, UploadOriginals
 from safelight.ingest.services import open_ingest
@@ -120,9 +120,8 @@ class Yard:
             created_at=at, updated_at=at,
         )  # fmt: skip
         async with self.db.connection() as connection:
-            await repo.record_upload(
-                connection, image, self.directory.node, [Line("test", "received")]
-            )
+            upload = Recordable(image, [Line("test", "received")])
+            await repo.record_uploads(connection, [upload], self.directory.node, at)
         return image
 
     async def claim(self, image: Image) -> Job[OffloadPayload]:

@@ -92,7 +92,7 @@ async def test_disk_full(db: Database, directory: IngestDirectory, step: str) ->
     await assert_nothing_left(db, directory)
 
 
-@pytest.mark.parametrize("step", [*DISK_STEPS, "ingest.record_upload"])
+@pytest.mark.parametrize("step", [*DISK_STEPS, "ingest.record_uploads"])
 async def test_something_unexpected(db: Database, directory: IngestDirectory, step: str) -> None:
     failpoints.arm(step, "raise")
     with pytest.raises(FailpointError):

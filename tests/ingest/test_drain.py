@@ -64,7 +64,7 @@ async def cut_short(server: _Server) -> None:
     await until(lambda: all(task.cancelling() for task in server.server_state.tasks))
 
 
-@pytest.mark.parametrize("point", ["ingest.record_upload", "ingest.recorded"])
+@pytest.mark.parametrize("point", ["ingest.record_uploads", "ingest.recorded"])
 async def test_an_upload_whose_record_is_being_written_is_answered(
     database_url: str, tmp_path: Path, point: str
 ) -> None:

@@ -91,7 +91,7 @@ async def test_what_was_not_recorded_is_neither_kept_nor_known(
     here.known.clear()
     with pytest.raises(NameTaken):
         await here.ingest.accept(replace(UPLOAD, on_conflict=OnConflict.REFUSE), good())
-    failpoints.arm("ingest.record_upload", "raise@1")
+    failpoints.arm("ingest.record_uploads", "raise@1")
     with pytest.raises(failpoints.FailpointError):
         await here.ingest.accept(UPLOAD, good())
     assert (here.adopted, here.known, here.free) == ([], {}, 1)

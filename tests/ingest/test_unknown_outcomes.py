@@ -97,7 +97,7 @@ async def test_a_backend_that_does_not_die_may_still_commit(
     assert len(left(directory)) == 1
 
 
-@pytest.mark.parametrize("point", ["ingest.record_upload", "ingest.recorded"])
+@pytest.mark.parametrize("point", ["ingest.record_uploads", "ingest.recorded"])
 async def test_cancelled_once_it_was_received_it_goes_on_to_its_end(
     db: Database, directory: IngestDirectory, point: str
 ) -> None:
@@ -117,7 +117,7 @@ async def test_cancelled_once_it_was_received_it_goes_on_to_its_end(
 async def test_nobody_waits_for_it_and_it_goes_on_all_the_same(
     db: Database, directory: IngestDirectory
 ) -> None:
-    armed = failpoints.arm("ingest.record_upload", "hold")
+    armed = failpoints.arm("ingest.record_uploads", "hold")
     ingest = build(db, directory)
     task = asyncio.create_task(ingest.accept(UPLOAD, good()))
     await armed.passed()

@@ -25,7 +25,7 @@ from safelight.infra.queue.jobs import Dead, Job, JobOutcome
 from safelight.infra.queue.ledger import Ledger, outcome_of
 from safelight.ingest import repo as ingest_repo
 from safelight.ingest.jobs import OFFLOAD, OffloadPayload
-from safelight.ingest.lifecycle import Image, ImageStatus
+from safelight.ingest.lifecycle import Image, ImageStatus, Recordable
 from safelight.library import repo as library_repo
 from safelight.objects import repo as objects_repo
 from safelight.objects.jobs import DELIVER, DeliverPayload
@@ -93,12 +93,14 @@ class World(Services):
         node, lease = self.directory.node, self.queue.lease
         if not self.short:
             async with self.db.connection() as connection:
-                await ingest_repo.record_upload(connection, image, node, [line])
+                upload = Recordable(image, [line])
+                await ingest_repo.record_uploads(connection, [upload], node, image.created_at)
             return
         with self.queue.units.place(OFFLOAD, image.organization) as place:
             async with self.db.connection() as connection:
-                _, job = await ingest_repo.record_upload(
-                    connection, image, node, [line], (place.lessee, lease)
+                upload = Recordable(image, [line], place.lessee)
+                (job,) = await ingest_repo.record_uploads(
+                    connection, [upload], node, image.created_at, lease
                 )
             self.offload.fresh.remember(image.id, image)
             place.take(job, OffloadPayload(image.id))

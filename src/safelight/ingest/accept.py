@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -14,7 +15,8 @@ import structlog
 
 from safelight.errors import NameTaken, RateLimited, SafelightError
 from safelight.infra.activity import Units
-from safelight.infra.db import AWAY, Connection
+from safelight.infra.batches import Batches
+from safelight.infra.db import AWAY
 from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
 from safelight.infra.injected import Ids, ImageId
@@ -24,14 +26,13 @@ from safelight.ingest import repo
 from safelight.ingest.contract import DatabaseError, OutcomeUnknown
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD, OffloadPayload
-from safelight.ingest.lifecycle import Image, ImageStatus, Recording
+from safelight.ingest.lifecycle import Image, ImageStatus, Recordable, Recording
 from safelight.ingest.receive import Incoming, Received, Receiver, UploadLimits
 from safelight.objects.keys import clean_name
 from safelight.quotas.admit import UploadQuotas
 
-RecordUpload = Callable[
-    [Connection, Image, str, Sequence[Line], repo.Lessee], Awaitable[tuple[Recording, int | None]]
-]
+# To whom its job is leased; what came of it, and the job.
+RecordUpload = Callable[[str | None], Awaitable[tuple[Recording, int | None]]]
 _TURN_SECONDS = 60.0  # for the organization's uploads before this one; it costs a task
 _AGAIN_SECONDS = 10
 _THREADS = 8
@@ -92,6 +93,7 @@ class Ingest:
         self._recording: set[asyncio.Task[Image]] = set()
         self.quotas = UploadQuotas(units.db, units.clock)
         self._choosing: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._records = Batches(self._send)
 
     async def close(self) -> None:
         if self._recording:
@@ -158,8 +160,9 @@ class Ingest:
 
     async def _record(self, upload: UploadRequest, image_id: ImageId, received: Received) -> Image:
         image = self._image(upload, image_id, received)
+        lines = _lines(image, upload, received.file_name)
         if upload.on_conflict is OnConflict.REPLACE:
-            await self._write(repo.record_upload, upload, image, received.file_name)
+            await self._write(image, partial(self._write_together, image, lines))
             return image
         choosing = self._choosing.setdefault(image.organization, asyncio.Lock())
         async with asyncio.timeout(_TURN_SECONDS):
@@ -181,23 +184,18 @@ class Ingest:
             if name is None:
                 raise NameTaken(f"There is already an image called {wanted}.")
             image = replace(image, name=name)
-            record = repo.record_upload_unless_taken
-            recording = await self._write(record, upload, image, file_name)
+            lines = _lines(image, upload, file_name)
+            recording = await self._write(image, partial(self._write_unless_taken, image, lines))
             if recording is Recording.RECORDED:
                 return image
             if recording is Recording.BUSY:  # with another process of ours, for a moment
                 await asyncio.sleep(_BUSY_SECONDS)
         raise DatabaseError("The upload could not be given a name in time. Please try again.")
 
-    async def _write(
-        self, record: RecordUpload, upload: UploadRequest, image: Image, file_name: str
-    ) -> Recording:
-        lines, node = _lines(image, upload, file_name), self.directory.node
+    async def _write(self, image: Image, record: RecordUpload) -> Recording:
         with self._units.place(OFFLOAD, image.organization) as place:
-            lessee = place.lessee, self._lease
             try:
-                async with self._db.connection() as connection:
-                    recording, job = await record(connection, image, node, lines, lessee)
+                recording, job = await record(place.lessee)
             except repo.ConnectionLost as lost:
                 await self._find_out_if_recorded(image.id, lost.backend)
                 self._units.announce(image.organization, OFFLOAD)
@@ -206,6 +204,26 @@ class Ingest:
                 self._remember(image.id, image)
                 place.take(job, OffloadPayload(image.id))
             return recording
+
+    async def _write_together(
+        self, image: Image, lines: Sequence[Line], lessee: str | None
+    ) -> tuple[Recording, int | None]:
+        """With what else of the organization is ready."""
+        upload = Recordable(image, lines, lessee)
+        return Recording.RECORDED, await self._records.add(image.organization, upload)
+
+    async def _send(self, _: str, uploads: Sequence[Recordable]) -> Sequence[int]:
+        now, node = self._clock.now_ms(), self.directory.node
+        async with self._db.connection() as connection:
+            return await repo.record_uploads(connection, uploads, node, now, self._lease)
+
+    async def _write_unless_taken(
+        self, image: Image, lines: Sequence[Line], lessee: str | None
+    ) -> tuple[Recording, int | None]:
+        async with self._db.connection() as connection:
+            return await repo.record_upload_unless_taken(
+                connection, image, self.directory.node, lines, (lessee, self._lease)
+            )
 
     async def _find_out_if_recorded(self, image_id: ImageId, backend: int) -> None:
         """The answer was lost. Recorded: carry on. Not recorded: an error that cleans up. Neither

@@ -1,9 +1,11 @@
 """An image: its states and the only moves between them (docs/states.md is drawn from this), its
 record, and how its journey to the store can end. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from safelight.infra.history import Line
 from safelight.infra.injected import ImageId
 from safelight.infra.states import Machine, Phase, State
 
@@ -52,6 +54,16 @@ class Image:
     size_bytes: int
     created_at: int
     updated_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recordable:
+    """An upload that is to be recorded; its job is leased to `lessee`, the worker here, or to
+    nobody."""
+
+    image: Image
+    lines: Sequence[Line]
+    lessee: str | None = None
 
 
 class Recording(StrEnum):

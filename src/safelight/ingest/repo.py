@@ -1,4 +1,4 @@
-"""The images table. One statement records an upload: row, history and offload job, or nothing."""
+"""The images table. One statement records uploads: rows, history and offload jobs, or nothing."""
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
@@ -6,7 +6,7 @@ from typing import Any
 
 import asyncpg
 
-from safelight.errors import SafelightError
+from safelight.errors import SafelightError, Unavailable
 from safelight.infra import activity
 from safelight.infra.activity import to_json
 from safelight.infra.db import LOST, Connection, Database, read, write
@@ -23,6 +23,7 @@ from safelight.ingest.lifecycle import (
     OffloadOutcome,
     OffloadResult,
     OffloadWait,
+    Recordable,
     Recording,
 )
 from safelight.objects.keys import around_number
@@ -37,7 +38,7 @@ _TERMINATE_MS = 5000
 _MOST_DIGITS = 9
 
 
-class ConnectionLost(SafelightError):
+class ConnectionLost(Unavailable):
     """The connection went away during COMMIT."""
 
     def __init__(self, backend: int) -> None:
@@ -52,42 +53,53 @@ _FAILED_FROM = MACHINE.before(ImageStatus.FAILED)
 
 
 @write
-async def record_upload(
-    connection: Connection, image: Image, node: str, lines: Sequence[Line], lessee: Lessee = NOBODY
-) -> tuple[Recording, int | None]:
-    """And its job, which `lessee` has if there is one."""
-    statement = "SELECT 'recorded' AS outcome, image_recorded($1, $2, $3, $4, $5) AS job_id"
-    return await _record(connection, statement, image, node, lines, lessee)
+async def record_uploads(
+    connection: Connection,
+    uploads: Sequence[Recordable],
+    node: str,
+    now: int,
+    lease: timedelta | None = None,
+) -> list[int]:
+    """Of one organization. Answers their jobs."""
+    rows = [
+        {"image": _new(each.image), "lines": to_json(each.lines), "leased": bool(each.lessee)}
+        for each in uploads
+    ]
+    organization = uploads[0].image.organization
+    lessee = next((each.lessee for each in uploads if each.lessee), None), lease
+    statement = "SELECT images_recorded($1, $2, $3, $4, $5, $6)"
+    found = await _record(connection, statement, organization, rows, node, now, *lessee)
+    return [job for (job,) in found]
 
 
 @write
 async def record_upload_unless_taken(
     connection: Connection, image: Image, node: str, lines: Sequence[Line], lessee: Lessee = NOBODY
 ) -> tuple[Recording, int | None]:
+    """Its job is leased to `lessee` if there is one."""
     statement = "SELECT * FROM image_recorded_unless_taken($1, $2, $3, $4, $5)"
-    return await _record(connection, statement, image, node, lines, lessee)
+    values = _new(image), node, to_json(lines), *lessee
+    ((outcome, job),) = await _record(connection, statement, *values)
+    return Recording(outcome), job
+
+
+def _new(image: Image) -> dict[str, Any]:
+    if image.status not in _FROM_UPLOADED:
+        MACHINE.check(ImageStatus.UPLOADED, image.status)
+    return columns(image)
 
 
 async def _record(
-    connection: Connection,
-    statement: str,
-    image: Image,
-    node: str,
-    lines: Sequence[Line],
-    lessee: Lessee,
-) -> tuple[Recording, int | None]:
+    connection: Connection, statement: str, *values: object
+) -> "list[asyncpg.Record]":
     """Once sent, only an error in the server's own words is a no; any other end says nothing."""
-    if image.status not in _FROM_UPLOADED:
-        MACHINE.check(ImageStatus.UPLOADED, image.status)
     backend = connection.get_server_pid()
     try:
-        row = await connection.fetchrow(statement, columns(image), node, to_json(lines), *lessee)
+        return await connection.fetch(statement, *values)
     except Exception as error:
         if isinstance(error, asyncpg.PostgresError) and not isinstance(error, LOST):
             raise _refused(error) from error
         raise ConnectionLost(backend) from error
-    assert row is not None  # noqa: S101 - a function's row
-    return Recording(row["outcome"]), row["job_id"]
 
 
 def _refused(error: asyncpg.PostgresError) -> SafelightError:

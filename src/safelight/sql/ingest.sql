@@ -1,27 +1,46 @@
--- Records an upload: its row, its job and its history, or nothing. `p_image` has the columns of images.
--- Of two images the one whose ordinal is larger is the newer; created_at is for people. Answers the job,
--- which is leased to `p_owner` if there is one.
-CREATE OR REPLACE FUNCTION image_recorded(
-    p_image jsonb, p_node text, p_lines jsonb, p_owner text, p_lease interval
-) RETURNS bigint
+-- Records uploads of one organization: their rows, their jobs and their history, or nothing of it. Of each
+-- item, `image` has the columns of images, `lines` are its history, and its job is leased to `p_owner` if it
+-- is `leased`. Of two images the one whose ordinal is larger is the newer; created_at is for people. Answers
+-- the jobs, in the order of the items.
+CREATE OR REPLACE FUNCTION images_recorded(
+    p_organization text, p_items jsonb, p_node text, p_now bigint, p_owner text, p_lease interval
+) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
+    item  jsonb;
     image images%ROWTYPE;
-    job   bigint;
+    bytes bigint := 0;
+    lines jsonb := '[]';
 BEGIN
-    image := jsonb_populate_record(NULL::images, p_image);
-    image.ordinal := nextval('images_ordinal');
-    INSERT INTO images SELECT image.*;
-    job := job_enqueue('ingest.offload', image.organization,
-                       jsonb_build_object('imageId', image.id), image.id, p_node,
-                       p_owner => p_owner, p_lease => p_lease);
-    PERFORM quota_upload(image.organization, image.size_bytes, image.created_at);
-    PERFORM activity_append(image.organization, image.created_at, p_lines);
-    RETURN job;
+    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
+        image := jsonb_populate_record(NULL::images, item -> 'image');
+        image.organization := p_organization;
+        image.ordinal := nextval('images_ordinal');
+        INSERT INTO images SELECT image.*;
+        RETURN NEXT job_enqueue(
+            'ingest.offload', p_organization, jsonb_build_object('imageId', image.id), image.id, p_node,
+            p_owner => CASE WHEN (item -> 'leased')::boolean THEN p_owner END, p_lease => p_lease);
+        bytes := bytes + image.size_bytes;
+        lines := lines || (item -> 'lines');
+    END LOOP;
+    PERFORM quota_uploads(p_organization, jsonb_array_length(p_items), bytes, p_now);
+    PERFORM activity_append(p_organization, p_now, lines);
 END
 $$;
 
--- As servers of the version before record.
+-- The same for one, as servers of the version before record it, and whoever looks at its name first.
+CREATE OR REPLACE FUNCTION image_recorded(
+    p_image jsonb, p_node text, p_lines jsonb, p_owner text, p_lease interval
+) RETURNS bigint
+LANGUAGE sql AS $$
+    SELECT images_recorded(
+        p_image ->> 'organization',
+        jsonb_build_array(jsonb_build_object(
+            'image', p_image, 'lines', p_lines, 'leased', p_owner IS NOT NULL)),
+        p_node, (p_image ->> 'created_at')::bigint, p_owner, p_lease)
+$$;
+
+-- As servers before image_recorded record.
 CREATE OR REPLACE FUNCTION image_record(p_image jsonb, p_node text, p_lines jsonb) RETURNS void
 LANGUAGE sql AS $$ SELECT image_recorded(p_image, p_node, p_lines, NULL, NULL) $$;
 

@@ -82,16 +82,22 @@ BEGIN
 END
 $$;
 
--- Charges an upload: one of its minute's, and its bytes. Right before the history, whose lock comes last:
--- uploads of an organization wait for each other no longer than they do for that.
-CREATE OR REPLACE FUNCTION quota_upload(p_organization text, p_bytes bigint, p_now bigint) RETURNS void
+-- Charges uploads: so many of their minute's, and their bytes. Right before the history, whose lock comes
+-- last: uploads of an organization wait for each other no longer than they do for that.
+CREATE OR REPLACE FUNCTION quota_uploads(
+    p_organization text, p_count bigint, p_bytes bigint, p_now bigint
+) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    PERFORM quota_charge(p_organization, 'uploads_per_minute', 1, p_now);
+    PERFORM quota_charge(p_organization, 'uploads_per_minute', p_count, p_now);
     PERFORM quota_fold(p_organization);
     PERFORM quota_charge(p_organization, 'stored_bytes', p_bytes, p_now);
 END
 $$;
+
+-- Charges one, as servers of the version before do.
+CREATE OR REPLACE FUNCTION quota_upload(p_organization text, p_bytes bigint, p_now bigint) RETURNS void
+LANGUAGE sql AS $$ SELECT quota_uploads(p_organization, 1, p_bytes, p_now) $$;
 
 -- Every meter of an organization as it stands; `own` when the limit is its own.
 CREATE OR REPLACE FUNCTION quota_shown(
