@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntFlag, StrEnum
+from itertools import product
 from typing import Any
 
 from safelight.classification.base import Drawing
@@ -56,17 +57,24 @@ class DrawnParts(IntFlag):
 
     @classmethod
     def of(cls, drawing: Drawing) -> "DrawnParts":
-        return (
-            (cls.COLOR if drawing.color else cls.NOTHING)
-            | (cls.THUMBNAIL if drawing.thumbnail else cls.NOTHING)
-            | (cls.EMBEDDING if drawing.embedding else cls.NOTHING)
-        )
+        return _DRAWN[bool(drawing.color), bool(drawing.thumbnail), bool(drawing.embedding)]
 
     @property
     def lacking(self) -> list[int]:
         """Every value that lacks a part of this one; what lacks most comes first."""
         everything = DrawnParts.COLOR | DrawnParts.THUMBNAIL | DrawnParts.EMBEDDING
         return [value for value in range(everything) if value & self != self]
+
+
+# Every image asks, and flags are slow to add up.
+_DRAWN = {
+    (color, thumbnail, embedding): DrawnParts(
+        color * DrawnParts.COLOR
+        | thumbnail * DrawnParts.THUMBNAIL
+        | embedding * DrawnParts.EMBEDDING
+    )
+    for color, thumbnail, embedding in product((False, True), repeat=3)
+}
 
 
 @dataclass(frozen=True, slots=True)

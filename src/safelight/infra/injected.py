@@ -1,9 +1,11 @@
 """Time, ids and secrets: what nobody reads or makes by himself, so that tests can choose it."""
 
+import os
 import re
 import secrets
 import time
 import uuid
+from collections import deque
 from collections.abc import MutableMapping
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -13,7 +15,8 @@ ImageId = NewType("ImageId", str)
 
 TOKEN_PREFIX = "slt_"  # noqa: S105 - a prefix people can recognise in a leak, not a secret
 _TOKEN = re.compile(r"slt_[A-Za-z0-9_\-]{8,}")
-_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no letters that read as digits
+_ALPHABET = b"0123456789abcdefghjkmnpqrstvwxyz"  # Crockford: no letters that read as digits
+_LETTERS = _ALPHABET * 8  # for every byte
 
 
 class Clock(Protocol):
@@ -59,7 +62,7 @@ class RandomIds:
         return ImageId(f"img_{day(now_ms)}_{_random_text(16)}")
 
     def uuid4(self) -> str:
-        return str(uuid.uuid4())
+        return str(uuid.UUID(bytes=_random(16), version=4))
 
     def uuid7(self, now_ms: int) -> str:
         """Sorts by time of making (RFC 9562): 48 bits of milliseconds, then randomness."""
@@ -77,8 +80,24 @@ class RandomIds:
 
 
 def _random_text(length: int) -> str:
-    """From one look at the system's randomness: 32 letters are five bits each, without a bias."""
-    return "".join([_ALPHABET[byte & 31] for byte in secrets.token_bytes(length)])
+    """32 letters are five bits each, without a bias."""
+    return _random(length).translate(_LETTERS).decode()
+
+
+def _random(length: int) -> bytes:
+    """The system's randomness, some of it fetched ahead: each look at it gives the interpreter's
+    lock to whoever waits for it. For ids; a secret is fetched when it is made, and kept nowhere."""
+    while True:
+        try:
+            return _AHEAD.popleft()[:length]
+        except IndexError:
+            fetched = secrets.token_bytes(_PIECE * _PIECES)
+            _AHEAD.extend(fetched[at : at + _PIECE] for at in range(0, len(fetched), _PIECE))
+
+
+_PIECE, _PIECES = 20, 128  # the longest id takes a piece
+_AHEAD: deque[bytes] = deque()
+os.register_at_fork(after_in_child=_AHEAD.clear)  # or two processes would make the same ids
 
 
 def hide_tokens(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

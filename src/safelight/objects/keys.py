@@ -139,8 +139,10 @@ def words(*texts: str | None) -> list[str]:
     `IMG_0042.jpg` has the words img, 0042 and jpg."""
     found: dict[str, None] = {}
     for text in filter(None, texts):
-        plain = unicodedata.normalize("NFKD", text.casefold())
-        kept = "".join(char for char in plain if not unicodedata.combining(char))
+        kept = text.casefold()
+        if not kept.isascii():
+            plain = unicodedata.normalize("NFKD", kept)
+            kept = "".join(char for char in plain if not unicodedata.combining(char))
         found.update(dict.fromkeys(_WORD.findall(kept)))
     return list(found)[:_MOST_WORDS]
 
@@ -201,12 +203,21 @@ def _unclean_fault(name: str) -> str | None:
 
 def _first_of(name: str, categories: frozenset[str]) -> str | None:
     """The first character of those categories, as U+XXXX."""
+    if _is_plain(name):
+        return None
     found = (char for char in name if unicodedata.category(char) in categories)
     return next((f"U+{ord(char):04X}" for char in found), None)
 
 
 def _without(text: str, categories: frozenset[str]) -> str:
+    if _is_plain(text):
+        return text
     return "".join(char for char in text if unicodedata.category(char) not in categories)
+
+
+def _is_plain(text: str) -> bool:
+    """As most names are: nothing in it is unseen or unstorable, or has to be looked up."""
+    return text.isascii() and text.isprintable()
 
 
 def _worth_normalizing(text: str) -> str:
