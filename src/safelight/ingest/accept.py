@@ -29,6 +29,8 @@ from safelight.ingest.receive import Incoming, Received, Receiver, UploadLimits
 from safelight.objects.keys import clean_name
 from safelight.quotas.admit import UploadQuotas
 
+log = structlog.get_logger()
+
 RecordUpload = Callable[
     [Connection, Image, str, Sequence[Line], repo.Lessee], Awaitable[tuple[Recording, int | None]]
 ]
@@ -257,7 +259,7 @@ class Ingest:
     def _account(self, image: Image, started: float) -> None:
         self._metrics.uploads.labels(image.status).inc()
         self._metrics.upload_bytes.inc(image.size_bytes)
-        structlog.get_logger().info(
+        log.info(
             "[Upload]",
             imageId=image.id,
             tempPath=image.temp_path,
@@ -267,7 +269,7 @@ class Ingest:
             sizeBytes=image.size_bytes,
             durationMs=round((self._clock.monotonic() - started) * 1000, 1),
         )
-        structlog.get_logger().info("job enqueued", kind=OFFLOAD.name, imageId=image.id)
+        log.info("job enqueued", kind=OFFLOAD.name, imageId=image.id)
 
     def account_failure(self, error: SafelightError, cause: BaseException | None) -> None:
         self._metrics.uploads.labels(error.code).inc()
