@@ -28,6 +28,7 @@ from bench.pictures import two_megapixels
 from safelight.accounts.first_start import first_start
 from safelight.app import create_app
 from safelight.http.frame import Frame, Registry
+from safelight.http.short_road import ShortRoad
 from safelight.infra import logs
 from safelight.infra.activity import Units
 from safelight.infra.injected import Ids, RandomIds
@@ -62,7 +63,7 @@ async def drain(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
-    """The frame and a route that stops after `step`."""
+    """The frame, the short road and a route that stops after `step`."""
     api, ids, pool, turns = FastAPI(), RandomIds(), ThreadPoolExecutor(8), Turns(8)
 
     @api.post("/api/upload", status_code=201)
@@ -86,7 +87,7 @@ def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
 
     registry = Registry(load(), Metrics())
     registry.add(ids, as_type=Ids)
-    return Frame(api, registry, {"/api/upload": None})
+    return Frame(ShortRoad(api, "/api/upload", upload), registry, {"/api/upload": None})
 
 
 @asynccontextmanager

@@ -14,8 +14,10 @@ from safelight.generations.routes import router as generations
 from safelight.http import errors
 from safelight.http.described import REFUSALS
 from safelight.http.frame import Frame, Registry
+from safelight.http.short_road import ShortRoad
 from safelight.ingest.contract import DatabaseError
 from safelight.ingest.routes import router as ingest
+from safelight.ingest.routes import upload_plainly
 from safelight.library.routes import router as library
 from safelight.library.thumbnails.routes import router as thumbnails
 from safelight.live.routes import router as live
@@ -81,4 +83,4 @@ def create_api(*, development: bool) -> FastAPI:
 
 def create_app(registry: Registry) -> ASGIApp:
     api = create_api(development=registry.get(Settings).development)
-    return Frame(api, registry, BODY_LIMITS)
+    return Frame(ShortRoad(api, "/api/upload", upload_plainly), registry, BODY_LIMITS)

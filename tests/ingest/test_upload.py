@@ -1,6 +1,7 @@
 """The upload contract through the public interface: a real server, real sockets."""
 
 import hashlib
+import itertools
 import json
 import re
 import struct
@@ -113,6 +114,28 @@ def test_over_the_limit_without_a_length(server: Server) -> None:
             headers={"content-type": "multipart/form-data; boundary=b"},
         )
     refused(answer, 413, "FILE_TOO_LARGE")
+
+
+def test_large_pieces_and_small_ones_arrive_in_their_order(server: Server) -> None:
+    """A large one is handed on as it is, until others join it."""
+    content = picture("PNG") + b"".join(b"%06d" % number for number in range(60_000))
+    body = (
+        b'--b\r\nContent-Disposition: form-data; name="file"\r\n\r\n' + content + b"\r\n--b--\r\n"
+    )
+    sizes, pieces = itertools.cycle([9000, 20, 20, 5000, 70_000, *[17] * 300]), []
+    while body:
+        size = next(sizes)
+        pieces.append(b"%x\r\n%b\r\n" % (len(body[:size]), body[:size]))
+        body = body[size:]
+    head = f"POST /api/upload HTTP/1.1\r\nhost: here\r\nauthorization: Bearer {TOKEN}\r\n"
+    head += "content-type: multipart/form-data; boundary=b\r\nconnection: close\r\n"
+    with raw(server) as line:
+        line.sendall(head.encode() + b"transfer-encoding: chunked\r\n\r\n")
+        line.sendall(b"".join(pieces) + b"0\r\n\r\n")
+        answer = b"".join(iter(lambda: line.recv(65536), b""))
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["checksum"] == (
+        hashlib.sha256(content).hexdigest()
+    )
 
 
 def test_exactly_at_the_limit(server: Server) -> None:

@@ -30,7 +30,7 @@ class Role(StrEnum):
 
     @property
     def rank(self) -> int:
-        return list(Role).index(self)
+        return _RANKS[self]
 
     # All four, since str brings its own and would sort admin first.
     def __lt__(self, other: str) -> bool:
@@ -44,6 +44,9 @@ class Role(StrEnum):
 
     def __ge__(self, other: str) -> bool:
         return self.rank >= Role(other).rank
+
+
+_RANKS = {role: rank for rank, role in enumerate(Role)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,9 +139,11 @@ class Allow(Guard):
 
     async def __call__(self, connection: HTTPConnection) -> Access:
         caller = authorize_anyone(await identify(connection))
-        organization = connection.path_params.get("org") or named_organization(
-            caller, connection.query_params.get(ORGANIZATION_PARAMETER)
-        )
+        organization = connection.path_params.get("org")
+        if not organization:
+            has_query = connection.scope.get("query_string")
+            named = connection.query_params.get(ORGANIZATION_PARAMETER) if has_query else None
+            organization = named_organization(caller, named)
         authorize(caller, organization, self.role)
         whose.set(organization)
         return Access(caller, organization)
@@ -237,7 +239,6 @@ async def identify(connection: HTTPConnection) -> Caller | None:
     """The token wins over the cookie, also when it is a bad one. None: nobody in particular.
     A socket calls this again now and then to learn that its credential has ended."""
     header = connection.headers.get("authorization")
-    cookie = connection.cookies.get(COOKIE)
     credentials = services(connection).get(Credentials)
     whose.set(_from_where(connection))
     if header is not None:
@@ -245,7 +246,7 @@ async def identify(connection: HTTPConnection) -> Caller | None:
         caller = await credentials.of_token(secret.strip()) if scheme.lower() == "bearer" else None
         if caller is None:
             raise BadToken
-    elif cookie:
+    elif cookie := connection.cookies.get(COOKIE):
         check_same_origin(connection)
         caller = await credentials.of_session(cookie)
     else:

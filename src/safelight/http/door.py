@@ -18,6 +18,7 @@ from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from safelight.errors import (
@@ -147,7 +148,20 @@ class Door(HttpToolsProtocol):
         self._crumbs = max(self._crumbs - len(body), 0)
         self.step = LONG_STEP if len(body) >= _PLAIN_BYTES else SHORT_STEP
         self._progress()
+        waiting: bytes | bytearray = self.cycle.body
+        if len(body) >= _PLAIN_BYTES and not waiting and not self.cycle.response_complete:
+            self._hand_on(body)
+            return
+        if isinstance(waiting, bytes):  # what pieces are added to grows in place
+            self.cycle.body = bytearray(waiting)
         super().on_body(body)
+
+    def _hand_on(self, body: bytes) -> None:
+        """As it is, where uvicorn would copy it twice: a large piece, when nothing waits."""
+        self.cycle.body = body  # type: ignore[assignment]
+        if len(body) > HIGH_WATER_LIMIT:
+            self.flow.pause_reading()
+        self.cycle.message_event.set()
 
     def on_message_complete(self) -> None:
         self._progress()

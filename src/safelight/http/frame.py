@@ -11,10 +11,12 @@ import asyncio
 import re
 import time
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any, TypeVar, cast
 
 import structlog
 from fastapi import Depends
+from prometheus_client import Counter, Histogram
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -27,6 +29,7 @@ from safelight.infra.queue.queue import Queue
 from safelight.settings import Settings
 
 T = TypeVar("T")
+log = structlog.get_logger()
 
 DRAIN_BYTES = 64 * 1024 * 1024
 DRAIN_SECONDS = 10.0
@@ -104,6 +107,7 @@ class Frame:
         self._metrics = registry.get(Metrics)
         self._body_limits = body_limits  # per route; None: the route counts for itself
         self._headers = security_headers(registry.get(Settings).public_url)
+        self._counts: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["services"] = self._registry
@@ -126,7 +130,7 @@ class Frame:
             if exchange.status is None:
                 raise
             if exchange.status < 500:  # noqa: PLR2004
-                structlog.get_logger().warning("answer broke off", error=repr(error))
+                log.warning("answer broke off", error=repr(error))
         finally:
             self._account(scope, exchange)
 
@@ -144,9 +148,7 @@ class Frame:
                     *own_headers(message, request_id, self._headers),
                 ]
                 path, status = redact(scope["path"]), message["status"]
-                structlog.get_logger().info(
-                    "socket refused", path=path, status=status, requestId=request_id
-                )
+                log.info("socket refused", path=path, status=status, requestId=request_id)
             await send(message)
 
         return answer
@@ -155,9 +157,9 @@ class Frame:
         route = getattr(scope.get("route"), "path", "unmatched")
         status = exchange.status or 499
         seconds = time.monotonic() - exchange.started
-        self._metrics.requests.labels(scope["method"], route, status).inc()
-        self._metrics.request_seconds.labels(route).observe(seconds)
-        log = structlog.get_logger()
+        answered, took = self._counted(scope["method"], route, status)
+        answered.inc()
+        took.observe(seconds)
         write = log.debug if route in _QUIET_ROUTES else log.info
         write(
             "request",
@@ -168,6 +170,15 @@ class Frame:
             durationMs=round(seconds * 1000, 1),
             caller=scope.get("state", {}).get("caller_name"),
         )
+
+    def _counted(self, method: str, route: str, status: int) -> tuple[Counter, Histogram]:
+        """Found once for each: looking for a metric by its labels takes longer than counting."""
+        found = self._counts.get((method, route, status))
+        if found is None:
+            answered = self._metrics.requests.labels(method, route, status)
+            found = answered, self._metrics.request_seconds.labels(route)
+            self._counts[method, route, status] = found
+        return found
 
 
 def security_headers(public_url: str | None) -> Headers:
@@ -216,7 +227,7 @@ class _Exchange:
         self.request_id = given.decode() if _REQUEST_ID.fullmatch(given) else ids.short("req")
 
     async def receive(self) -> Message:
-        limit = self._limit()
+        limit = self._limit
         if limit is not None and self._declared > limit:
             raise FileTooLarge
         message = await self._receive()
@@ -225,6 +236,7 @@ class _Exchange:
             raise FileTooLarge
         return message
 
+    @cached_property
     def _limit(self) -> int | None:
         """Nobody reads a body before the router has chosen, so the route is known."""
         route: str = getattr(self._scope.get("route"), "path", None) or self._scope["path"]

@@ -14,7 +14,10 @@ _LAYERS: Final = 6  # an address within an address within …; nobody honest nee
 
 
 def redact(text: str) -> str:
-    """Parameter by parameter: as it came, or cut where a secret begins."""
+    """Parameter by parameter: as it came, or cut where a secret begins. Where nothing is equal to
+    anything, however it is written, there is none."""
+    if "=" not in text and "%" not in text:
+        return text
     return "&".join(map(_without_secret, text.split("&")))
 
 

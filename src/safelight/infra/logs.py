@@ -4,13 +4,22 @@ Nothing secret reaches a line: the frame of a request cuts tokens from addresses
 processor replaces anything that looks like one of our tokens wherever it turns up.
 """
 
+import json
 import logging
 import sys
+from collections.abc import MutableMapping
 from typing import Any
 
 import structlog
 
 from safelight.infra.injected import hide_tokens
+
+_encode = json.JSONEncoder(ensure_ascii=False, default=repr).encode
+
+
+def as_json(_: Any, __: str, event: MutableMapping[str, Any]) -> str:
+    """As structlog's own, with an encoder that is made once and not for each line."""
+    return _encode(event)
 
 
 def configure(log_format: str, level: str) -> None:
@@ -19,7 +28,7 @@ def configure(log_format: str, level: str) -> None:
         # Without the locals of each frame: they may be an image's bytes.
         structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         if pretty
-        else structlog.processors.JSONRenderer(ensure_ascii=False)
+        else as_json
     )
     errors: list[Any] = [] if pretty else [structlog.processors.format_exc_info]
     structlog.configure(

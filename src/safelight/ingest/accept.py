@@ -31,6 +31,8 @@ from safelight.ingest.receive import Incoming, Received, Receiver, UploadLimits
 from safelight.objects.keys import clean_name
 from safelight.quotas.admit import UploadQuotas
 
+log = structlog.get_logger()
+
 # To whom its job is leased; what came of it, and the job.
 RecordUpload = Callable[[str | None], Awaitable[tuple[Recording, int | None]]]
 _TURN_SECONDS = 60.0  # for the organization's uploads before this one; it costs a task
@@ -275,7 +277,7 @@ class Ingest:
     def _account(self, image: Image, started: float) -> None:
         self._metrics.uploads.labels(image.status).inc()
         self._metrics.upload_bytes.inc(image.size_bytes)
-        structlog.get_logger().info(
+        log.info(
             "[Upload]",
             imageId=image.id,
             tempPath=image.temp_path,
@@ -285,7 +287,7 @@ class Ingest:
             sizeBytes=image.size_bytes,
             durationMs=round((self._clock.monotonic() - started) * 1000, 1),
         )
-        structlog.get_logger().info("job enqueued", kind=OFFLOAD.name, imageId=image.id)
+        log.info("job enqueued", kind=OFFLOAD.name, imageId=image.id)
 
     def account_failure(self, error: SafelightError, cause: BaseException | None) -> None:
         self._metrics.uploads.labels(error.code).inc()

@@ -19,6 +19,7 @@ no lock is held while we decide.
 import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from safelight.accounts.access import is_username
 from safelight.accounts.repo import Executor
@@ -81,6 +82,7 @@ def refuse(until: int, now: int) -> None:
         )
 
 
+@lru_cache(maxsize=1024)  # asked for with every request, and most come from where others came from
 def of_address(address: str | None) -> str:
     """All who are there. One IPv6 customer has a /64 to choose from, so a /64 counts as one."""
     try:
