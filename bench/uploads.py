@@ -4,13 +4,11 @@ Each variant is a server process of its own on loopback; rounds are interleaved 
 because machines are noisy. The load generator's CPU is not counted.
 """
 
-import asyncio
 import multiprocessing
 import os
 import socket
 import tempfile
 from collections.abc import AsyncIterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -34,6 +32,7 @@ from safelight.infra.activity import Units
 from safelight.infra.injected import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.postgres.server import EmbeddedPostgres
+from safelight.infra.threads import Threads
 from safelight.infra.turns import Turns
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.receive import FilePart, Incoming, Receiver, UploadLimits
@@ -64,7 +63,7 @@ async def drain(scope: Scope, receive: Receive, send: Send) -> None:
 
 def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
     """The frame, the short road and a route that stops after `step`."""
-    api, ids, pool, turns = FastAPI(), RandomIds(), ThreadPoolExecutor(8), Turns(8)
+    api, ids, threads, turns = FastAPI(), RandomIds(), Threads(8, "bench"), Turns(8)
 
     @api.post("/api/upload", status_code=201)
     async def upload(http: Request) -> Response:
@@ -80,9 +79,9 @@ def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
         else:
             kind = Incoming if step == "fsync and rename" else Unsynced
             incoming = kind(directory, ids.image(0))
-            receiver = Receiver(incoming, LIMITS, pool, turns)
+            receiver = Receiver(incoming, LIMITS, threads, turns)
             await receiver.receive(content_type, http.stream(), None)
-            await asyncio.get_running_loop().run_in_executor(pool, incoming.discard)
+            await threads.run(incoming.discard)
         return Response(b"{}", 201)
 
     registry = Registry(load(), Metrics())

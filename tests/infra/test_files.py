@@ -1,6 +1,8 @@
 """Files that are there after a power cut, or not at all."""
 
 import errno
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -75,3 +77,44 @@ def test_other_bytes_than_those_measured_do_not_arrive(tmp_path: Path) -> None:
     with pytest.raises(files.ChecksumMismatch):
         files.copy(here, tmp_path / "target", what)
     assert not (tmp_path / "target").exists()
+
+
+def test_a_sync_serves_all_who_asked_before_it_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    under_way, go = threading.Event(), threading.Event()
+    syncs: list[list[str]] = []
+
+    def slow(path: Path) -> None:
+        under_way.set()
+        go.wait(20)
+        syncs.append(sorted(entry.name for entry in path.iterdir()))
+
+    monkeypatch.setattr(files, "sync_directory", slow)
+    shared = files.SharedSync(tmp_path)
+    first = threading.Thread(target=shared.sync_together)
+    first.start()
+    under_way.wait(20)
+
+    def write(name: str) -> None:
+        (tmp_path / name).touch()
+        shared.sync_together()
+
+    later = [threading.Thread(target=write, args=(name,)) for name in "abc"]
+    for thread in later:
+        thread.start()
+    while shared._asked < 4:
+        time.sleep(0.001)
+    go.set()
+    for thread in (first, *later):
+        thread.join(20)
+    assert len(syncs) == 2
+    assert syncs[-1] == ["a", "b", "c"]
+
+
+def test_a_sync_that_fails_serves_nobody(tmp_path: Path) -> None:
+    shared = files.SharedSync(tmp_path / "away")
+    with pytest.raises(FileNotFoundError):
+        shared.sync_together()
+    (tmp_path / "away").mkdir()
+    shared.sync_together()

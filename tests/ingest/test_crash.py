@@ -75,9 +75,10 @@ def test_killed_while_cleaning_up(tmp_path: Path, database_url: str) -> None:
         "SAFELIGHT_FAILPOINTS": "ingest.discard=exit",
     }
     server = await_ready(launch(tmp_path, "--no-worker", environment=environment))
-    with pytest.raises(httpx.HTTPError):
-        server.upload(b"not an image, but long enough to be written" * 100_000)
+    with pytest.raises(httpx.HTTPError):  # whole, on disk, and not what was announced
+        server.upload(picture(), headers={"x-content-sha256": "0" * 64})
     assert server.process.wait(20) == EXIT_CODE
+    assert [name for name in server.files() if name.endswith(".part")]
     with running(tmp_path, "--no-worker", SAFELIGHT_DATABASE_URL=database_url) as again:
         assert again.files() == []
 

@@ -221,7 +221,7 @@ async def test_where_our_files_are_is_nobodys_news(yard: Yard) -> None:
     assert isinstance(verdict, Retry)
     assert str(yard.root) in str(verdict.error)
     [told] = await yard.history(f"image:{image.id}")
-    assert told["error"] == {"code": "FileExistsError", "message": "File exists."}
+    assert told["error"] == {"code": "NotADirectoryError", "message": "Not a directory."}
     shard.unlink()
     assert await yard.bring(image) == ENDED
 

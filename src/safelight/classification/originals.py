@@ -10,13 +10,13 @@ which is the child that decodes it. Bytes that are not what their name says are 
 keeps the files is told.
 """
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
 from safelight.classification.base import Undecodable
+from safelight.infra.files import close_at_once
 from safelight.infra.fresh import Fresh
 from safelight.objects.keys import object_key
 from safelight.objects.store import BlobFiles, DamagedObject, ObjectStore
@@ -63,7 +63,7 @@ class RunOriginals:
         try:
             yield Original(file, sha256)
         finally:
-            os.close(file)
+            close_at_once(file)
 
     async def check(self, original: Original, digest: str | None) -> None:
         """Raises unless these are the bytes they should be."""

@@ -1,28 +1,28 @@
 """Files that are there after a power cut, and knowing what is in them; and the threads for both."""
 
-import asyncio
+import ctypes
 import hashlib
 import os
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from io import FileIO
 from itertools import islice
 from pathlib import Path
-from typing import ParamSpec, TypeVar
+from threading import Lock
 
 from safelight.errors import SafelightError
 from safelight.infra.failpoints import hit
 from safelight.infra.injected import Ids
+from safelight.infra.threads import Threads
 
-P = ParamSpec("P")
-T = TypeVar("T")
 CHUNK = 1024 * 1024
 _THREADS = 8
 _AT_ONCE = 64  # pieces; every system takes more
+# `os.close` lets the other threads go on meanwhile, and then waits for its turn behind a busy event
+# loop. That costs more than closing does, and these have nothing left to write: it cannot block.
+_close = ctypes.PyDLL(None).close
 # A file must not change any more: an object store may keep the file itself rather than a copy.
 ByteSource = Path | AsyncIterable[bytes]
 
@@ -151,7 +151,32 @@ def sync_directory(path: Path) -> None:
     try:
         os.fsync(descriptor)
     finally:
-        os.close(descriptor)
+        close_at_once(descriptor)
+
+
+def close_at_once(descriptor: int) -> None:
+    """Of a directory, or of a file that was fsynced or only read."""
+    _close(descriptor)
+
+
+class SharedSync:
+    """A directory's fsync, for all threads that want it at the same moment: who asks while one is
+    under way waits for the next, and that serves everybody who asked before it began."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._asking, self._syncing = Lock(), Lock()
+        self._asked = self._served = 0
+
+    def sync_together(self) -> None:
+        with self._asking:
+            self._asked += 1
+            mine = self._asked
+        with self._syncing:
+            if self._served < mine:
+                these = self._asked  # what they did before they asked is there by now
+                sync_directory(self._path)
+                self._served = these
 
 
 def sync_tree(path: Path) -> None:
@@ -197,22 +222,11 @@ class Spool:
     def __init__(self, directory: Path, ids: Ids) -> None:
         self._directory = directory
         self._ids = ids
-        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="objects")
+        self._threads = Threads(_THREADS, "objects")
+        self.run = self._threads.run
 
     def close(self) -> None:
-        self._executor.shutdown()
-
-    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """In a thread. Also when cancelled it ends only after the work, which may hold files."""
-        call = partial(work, *args, **kwargs)
-        future = asyncio.get_running_loop().run_in_executor(self._executor, call)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            while not future.done():
-                with suppress(asyncio.CancelledError):
-                    await asyncio.wait([future])
-            raise
+        self._threads.close()
 
     @asynccontextmanager
     async def on_disk(self, source: ByteSource) -> AsyncIterator[OnDisk]:

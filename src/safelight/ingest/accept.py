@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -21,6 +20,7 @@ from safelight.infra.failpoints import reach
 from safelight.infra.history import Line
 from safelight.infra.injected import Ids, ImageId
 from safelight.infra.metrics import Metrics
+from safelight.infra.threads import Threads
 from safelight.infra.turns import Turns
 from safelight.ingest import repo
 from safelight.ingest.contract import DatabaseError, OutcomeUnknown
@@ -89,7 +89,7 @@ class Ingest:
         self._clock = units.clock
         self._ids = ids
         self._metrics = metrics
-        self._executor = ThreadPoolExecutor(_THREADS, thread_name_prefix="ingest")
+        self._threads = Threads(_THREADS, "ingest")
         self._turns = Turns(_THREADS)
         self._under_way: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
         self._recording: set[asyncio.Task[Image]] = set()
@@ -100,7 +100,7 @@ class Ingest:
     async def close(self) -> None:
         if self._recording:
             await asyncio.wait(self._recording, timeout=_CLOSE_SECONDS)
-        self._executor.shutdown()
+        self._threads.close()
 
     async def accept(self, upload: UploadRequest, stream: AsyncIterator[bytes]) -> Image:
         """Cancelled while the bytes come, it leaves nothing. Cancelled later, it goes on to its
@@ -108,7 +108,7 @@ class Ingest:
         started = self._clock.monotonic()
         image_id = self._ids.image(self._clock.now_ms())
         incoming = Incoming(self.directory, image_id)
-        receiver = Receiver(incoming, self.limits, self._executor, self._turns)
+        receiver = Receiver(incoming, self.limits, self._threads, self._turns)
         try:
             async with self._place(upload.organization):
                 received = await receiver.receive(upload.content_type, stream, upload.checksum)
@@ -268,9 +268,10 @@ class Ingest:
 
     async def _discard(self, incoming: Incoming) -> None:
         """Runs to its end even when the request is being cancelled."""
-        work = asyncio.get_running_loop().run_in_executor(self._executor, incoming.discard)
+        if not incoming.begun:
+            return
         try:
-            await asyncio.shield(work)
+            await self._threads.run(incoming.discard)
         except OSError as error:
             structlog.get_logger().warning("a temporary file stays for the sweep", error=str(error))
 

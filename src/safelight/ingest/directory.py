@@ -18,7 +18,7 @@ from safelight.errors import ConfigurationError
 from safelight.headers.probe import ImageFormat
 from safelight.infra.data_directory import write_private
 from safelight.infra.failpoints import hit
-from safelight.infra.files import make_directory, write_once
+from safelight.infra.files import SharedSync, make_directory, write_once
 from safelight.infra.identity import DEED
 from safelight.infra.injected import Ids, ImageId
 from safelight.infra.lost_found import LostFound
@@ -47,6 +47,7 @@ class IngestDirectory:
             self._lock = os.open(path / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self.node = self._ensure_node(ids)
             self.lost = LostFound(path)
+            self._entries = SharedSync(path)
         except OSError as error:
             raise unusable(path, error) from error
 
@@ -76,6 +77,10 @@ class IngestDirectory:
         except BlockingIOError:
             return False
         return True
+
+    def sync_together(self) -> None:
+        """What was renamed in here before is there after a power cut."""
+        self._entries.sync_together()
 
     def is_there(self) -> bool:
         """False when the path leads elsewhere: a volume is not mounted."""

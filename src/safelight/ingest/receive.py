@@ -1,12 +1,10 @@
 """A request's body becomes a durable file with a checksum and a header, or nothing at all."""
 
-import asyncio
 import errno
 import hashlib
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
-from concurrent.futures import Executor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,8 +23,9 @@ from safelight.headers.probe import (
 )
 from safelight.headers.refusals import too_many_bytes, too_many_pixels
 from safelight.infra.failpoints import hit
-from safelight.infra.files import sync_directory, write_chunks
+from safelight.infra.files import close_at_once, write_chunks
 from safelight.infra.injected import ImageId
+from safelight.infra.threads import Threads
 from safelight.infra.turns import Turns
 from safelight.ingest.contract import (
     ChecksumError,
@@ -177,7 +176,7 @@ class Incoming:
         self._directory = directory
         self.image_id = image_id
         self._hidden = directory.path / f".{image_id}.part"
-        self._final: Path | None = None
+        self._made: list[Path] = []
         self._file: int | None = None
         self._hash = hashlib.sha256()
         self.size = 0
@@ -194,6 +193,7 @@ class Incoming:
     def write(self, chunks: Iterable[memoryview]) -> None:
         try:
             if self._file is None:
+                self._made.append(self._hidden)
                 hit("ingest.open")
                 self._file = os.open(
                     self._hidden, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
@@ -217,23 +217,28 @@ class Incoming:
         try:
             hit("ingest.fsync")
             os.fsync(self._file)
-            os.close(self._file)
+            close_at_once(self._file)
             self._file = None
             hit("ingest.rename")
             os.rename(self._hidden, final)  # noqa: PTH104 - one system call, as documented
-            self._final = final
+            self._made.append(final)
             hit("ingest.fsync_directory")
-            sync_directory(self._directory.path)
+            self._directory.sync_together()
         except OSError as error:
             raise storage_error(error) from error
         return final
+
+    @property
+    def begun(self) -> bool:
+        """Whether there may be anything to discard."""
+        return bool(self._made)
 
     def discard(self) -> None:
         """Leaves nothing, however far it got. The start-up sweep finishes what this cannot."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
-        for path in filter(None, (self._hidden, self._final)):
+        for path in self._made:
             hit("ingest.discard")
             path.unlink(missing_ok=True)
 
@@ -246,13 +251,14 @@ class Receiver:
     """Takes one upload in. The caller owns `incoming` and discards it when this raises."""
 
     def __init__(
-        self, incoming: Incoming, limits: UploadLimits, executor: Executor, turns: Turns
+        self, incoming: Incoming, limits: UploadLimits, threads: Threads, turns: Turns
     ) -> None:
         self._incoming = incoming
         self._limits = limits
-        self._executor = executor
+        self._threads = threads
         self._turns = turns
         self._head = bytearray()
+        self._header: ImageHeader | None = None
         self._passed: list[memoryview] = []
         self._waiting = 0
 
@@ -295,35 +301,37 @@ class Receiver:
             raise too_large(most)
 
     async def _hop(self, work: Callable[..., T], *arguments: object) -> T:
-        """Runs blocking work in a thread and never leaves it running behind our back: a cancelled
-        request waits for its thread, so that a discard cannot race a write."""
-        async with self._turns.turn():
-            future = asyncio.get_running_loop().run_in_executor(self._executor, work, *arguments)
-            try:
-                return await asyncio.shield(future)
-            except asyncio.CancelledError:
-                await asyncio.wait([future])
-                raise
+        """A cancelled request waits for its thread, so that a discard cannot race a write."""
+        mine = await self._turns.take()
+        try:
+            return await self._threads.run(work, *arguments)
+        finally:
+            self._turns.give(mine)
 
-    def _store(self, chunks: list[memoryview]) -> None:
+    def _store(self, chunks: list[memoryview], *, last: bool = False) -> None:
         if len(self._head) < HEADER_BYTES:
-            self._look_early(chunks)
+            self._look_early(chunks, last=last)
         self._incoming.write(chunks)
 
-    def _look_early(self, chunks: list[memoryview]) -> None:
-        """Most of what will be refused is known from its first bytes, before the rest is sent."""
+    def _look_early(self, chunks: list[memoryview], *, last: bool) -> None:
+        """Most of what will be refused is known from its first bytes: before the rest is sent, or
+        anything is written. Mostly the header ends in them, and is not read again."""
         for chunk in chunks:
-            self._head += chunk[: HEADER_BYTES - len(self._head)]
-        if len(self._head) == HEADER_BYTES:
+            if (missing := HEADER_BYTES - len(self._head)) <= 0:
+                break
+            self._head += chunk[:missing]
+        complete = last and len(self._head) == self._incoming.size
+        if complete or len(self._head) == HEADER_BYTES:
             with suppress(HeaderTooLong), _refusing():
-                _check_limits(read_header(bytes(self._head), complete=False), self._limits)
+                self._header = read_header(bytes(self._head), complete=complete)
+                _check_limits(self._header, self._limits)
 
     def _finish(
         self, chunks: list[memoryview], expected_checksum: str | None
     ) -> tuple[Path, ImageHeader]:
-        self._store(chunks)
+        self._store(chunks, last=True)
         with _refusing():
-            header = read_file_header(self._incoming.read_at)
+            header = self._header or read_file_header(self._incoming.read_at)
             _check_limits(header, self._limits)
             header.check_density(self._incoming.size)
         if expected_checksum is not None and expected_checksum.lower() != self._incoming.checksum:

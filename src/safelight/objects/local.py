@@ -36,6 +36,7 @@ from safelight.infra.files import (
     ByteSource,
     Measured,
     Spool,
+    close_at_once,
     copy,
     make_directory,
     measure,
@@ -46,6 +47,7 @@ from safelight.infra.identity import deed_in
 from safelight.infra.injected import Clock, Ids
 from safelight.infra.lost_found import LostFound
 from safelight.objects import repo
+from safelight.objects.holds import Hold
 from safelight.objects.keys import owner_of, within
 from safelight.objects.store import (
     Beaten,
@@ -81,21 +83,6 @@ class BlobFile:
     changed_ms: int
 
 
-class Hold:
-    """A shard's lock; let go by `release`, or when forgotten."""
-
-    def __init__(self, path: Path, mode: int) -> None:
-        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        fcntl.flock(self._file, mode)
-
-    def release(self) -> None:
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    __del__ = release
-
-
 @dataclass(frozen=True, slots=True)
 class Staged:
     """A file in its place, and the lock that keeps it there until its row is committed."""
@@ -124,7 +111,7 @@ class Blobs:
             raise unusable(root, error) from error
 
     def path(self, sha256: str) -> Path:
-        return self.root / sha256[:2] / sha256[2:4] / sha256
+        return self.root.joinpath(sha256[:2], sha256[2:4], sha256)
 
     def ensure_there(self) -> None:
         """The root is the directory it was, and not the mount point of a volume that went away. A
@@ -158,8 +145,7 @@ class Blobs:
         """Under the shard's lock. A file that is there is left alone, unless it is to be written
         anew; true if it was written."""
         final = self.path(what.sha256)
-        self._make_directory(final.parent)
-        linked = not anew and _link(source, final)
+        linked = not anew and self._link(source, final)
         replace = not linked and (anew or not _has_size(final, what.size))
         if replace:
             self._replace(source, final, what)
@@ -167,7 +153,16 @@ class Blobs:
         self.ensure_there()  # what was written is where its row will say
         return linked or replace
 
+    def _link(self, source: Path, final: Path) -> bool:
+        """Mostly the directory is there, and asking first would be one more call for each file."""
+        try:
+            return _link(source, final)
+        except FileNotFoundError:  # or the source is away, as the second try says then
+            self._make_directory(final.parent)
+            return _link(source, final)
+
     def _replace(self, source: Path, final: Path, what: Measured) -> None:
+        self._make_directory(final.parent)
         draft = self.drafts / self._ids.short("draft")
         if not _link(source, draft):
             copy(source, draft, what)
@@ -177,8 +172,11 @@ class Blobs:
         draft.unlink(missing_ok=True)  # renaming over another name of the same file leaves both
 
     def _make_directory(self, path: Path) -> None:
-        if not path.is_dir():
-            self._synced -= {path, path.parent}
+        self._synced.discard(path)
+        try:
+            path.mkdir(exist_ok=True, mode=0o700)
+        except FileNotFoundError:
+            self._synced.discard(path.parent)
             path.parent.mkdir(exist_ok=True, mode=0o700)
             path.mkdir(exist_ok=True, mode=0o700)
 
@@ -381,7 +379,7 @@ class LocalStore:
         try:
             self._blobs.expect(blob, file, size)
         except BaseException:
-            os.close(file)
+            close_at_once(file)
             raise
         return file
 
@@ -396,4 +394,4 @@ class LocalStore:
                 yield chunk[: stop - start]
                 start += len(chunk)
         finally:
-            os.close(file)
+            close_at_once(file)

@@ -13,7 +13,6 @@ Guarantees (tests/objects/test_conformance.py holds each store to them)
 Gap: in a bucket whose notifications are the source of events, they are the bucket's to keep.
 """
 
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from typing import Protocol, Self, TypeVar
 import structlog
 
 from safelight.errors import NotFound, SafelightError, Unavailable
-from safelight.infra.files import ByteSource, Measured, joined
+from safelight.infra.files import ByteSource, Measured, close_at_once, joined
 from safelight.objects.events import Action
 
 R = TypeVar("R")
@@ -110,7 +109,7 @@ class Content:
         try:
             yield file
         finally:
-            os.close(file)
+            close_at_once(file)
 
 
 @dataclass(frozen=True, slots=True)
