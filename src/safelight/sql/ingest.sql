@@ -213,7 +213,7 @@ BEGIN
 END
 $$;
 
--- The same move where an image is the object of its name by the short road (upload_arrived in
+-- The same move where an image is the object of its name by the short road (uploads_arrived in
 -- library.sql). False: it is no longer on its way, or its name was deleted since.
 CREATE OR REPLACE FUNCTION image_arrived(p_image text, p_from text[], p_node text, p_now bigint)
 RETURNS boolean
