@@ -5,19 +5,13 @@ CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public;
 CREATE FUNCTION public.activity_append(p_organization text, p_at bigint, p_lines jsonb) RETURNS bigint
     LANGUAGE plpgsql
     AS $$
-DECLARE
-    last_seq bigint;
 BEGIN
     PERFORM feed_lock(p_organization);
-    WITH written AS (
-        INSERT INTO activity (seq, organization, subject, also, type, at, data)
-        SELECT nextval('activity_seq'), p_organization, line ->> 'subject', line ->> 'also',
-               line ->> 'type', p_at, coalesce(line -> 'data', '{}')
-        FROM jsonb_array_elements(p_lines) AS line
-        RETURNING seq
-    )
-    SELECT max(seq) INTO last_seq FROM written;
-    RETURN last_seq;
+    INSERT INTO activity (seq, organization, subject, also, type, at, data)
+    SELECT nextval('activity_seq'), p_organization, line ->> 'subject', line ->> 'also',
+           line ->> 'type', p_at, coalesce(line -> 'data', '{}')
+    FROM jsonb_array_elements(p_lines) AS line;
+    RETURN CASE WHEN FOUND THEN currval('activity_seq') END;
 END
 $$;
 
@@ -26,21 +20,10 @@ CREATE FUNCTION public.blob_release(p_blob text, p_now bigint) RETURNS void
     AS $$ UPDATE blobs SET released_at = p_now WHERE sha256 = p_blob $$;
 
 CREATE FUNCTION public.blob_take(p_blob text, p_size bigint, p_epoch bigint, p_written boolean, p_released_at bigint) RETURNS void
-    LANGUAGE plpgsql
+    LANGUAGE sql
     AS $$
-BEGIN
-    PERFORM shard_lock_shared(left(p_blob, 2));
-    PERFORM FROM blob_epochs WHERE shard = left(p_blob, 2) AND epoch = p_epoch;
-    IF FOUND THEN
-        INSERT INTO blobs AS known (sha256, size, released_at)
-        VALUES (p_blob, p_size, p_released_at)
-        ON CONFLICT (sha256) DO UPDATE SET state = 'live', released_at = p_released_at
-            WHERE known.state <> 'damaged' OR p_written;
-    END IF;
-    IF NOT FOUND THEN
-        RAISE 'the file of blob % must be written again', p_blob USING ERRCODE = 'SL001';
-    END IF;
-END
+    SELECT blobs_take(jsonb_build_array(jsonb_build_object(
+        'sha256', p_blob, 'size', p_size, 'epoch', p_epoch, 'written', p_written)), p_released_at)
 $$;
 
 CREATE FUNCTION public.blobs_condemn(p_before bigint, p_limit integer) RETURNS integer
@@ -63,6 +46,34 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.blobs_take(p_landed jsonb, p_released_at bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    wanted integer;
+    locked integer;
+    taken  integer;
+BEGIN
+    -- In a statement of its own: only what is read after the locks is sure to be the newest.
+    SELECT count(DISTINCT landed ->> 'sha256'), count(shard_lock_shared(left(landed ->> 'sha256', 2)))
+    INTO wanted, locked FROM jsonb_array_elements(p_landed) AS landed;
+    INSERT INTO blobs AS known (sha256, size, released_at)
+    SELECT landed.sha256, max(landed.size), p_released_at
+    FROM jsonb_to_recordset(p_landed) AS landed (sha256 text, size bigint, epoch bigint)
+    JOIN blob_epochs ON shard = left(landed.sha256, 2)
+    GROUP BY landed.sha256 HAVING bool_and(landed.epoch = blob_epochs.epoch)
+    ORDER BY landed.sha256 COLLATE "C"
+    ON CONFLICT (sha256) DO UPDATE SET state = 'live', released_at = p_released_at
+        WHERE known.state <> 'damaged' OR known.sha256 IN (
+            SELECT landed ->> 'sha256' FROM jsonb_array_elements(p_landed) AS landed
+            WHERE (landed ->> 'written')::boolean);
+    GET DIAGNOSTICS taken = ROW_COUNT;
+    IF taken < wanted THEN
+        RAISE 'a file must be written again: %', p_landed USING ERRCODE = 'SL001';
+    END IF;
+END
+$$;
+
 CREATE FUNCTION public.classification_apply(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text, p_score double precision, p_model text, p_words text[], p_now bigint, p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb, OUT mine boolean, OUT taken boolean) RETURNS record
     LANGUAGE sql
     AS $$
@@ -76,25 +87,6 @@ CREATE FUNCTION public.classification_at_work(p_organization text, OUT name text
     AS $$
     SELECT payload ->> 'name', payload ->> 'idempotencyKey'
     FROM jobs_at_work('classification.run', p_organization) AS payload
-$$;
-
-CREATE FUNCTION public.classification_begin(p_organization text, p_name text, p_marker text, p_now bigint, p_owner text, p_lease interval) RETURNS bigint
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    job bigint;
-BEGIN
-    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
-    VALUES (p_organization, p_name, p_marker, 1, 'pending', p_now);
-    job := job_enqueue('classification.run', p_organization,
-                       jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', 1),
-                       classification_key(p_organization, p_name, p_marker),
-                       p_owner => p_owner, p_lease => p_lease);
-    IF job IS NULL THEN
-        RAISE 'a run of % is still in the queue', p_marker;
-    END IF;
-    RETURN job;
-END
 $$;
 
 CREATE FUNCTION public.classification_child_died(p_organization text, p_name text, p_marker text, p_run integer) RETURNS integer
@@ -234,15 +226,17 @@ CREATE FUNCTION public.classification_results(p_organization text, p_items jsonb
 DECLARE
     item   jsonb;
     at     integer;
+    places integer[] := '{1}';  -- in the order of names; nearly always there is one
     marker text;
-    mines  boolean[];
+    mines  boolean[] := '{}';
     takens boolean[];
     lines  jsonb := '[]';
 BEGIN
-    FOR at IN
-        SELECT n FROM generate_series(1, jsonb_array_length(p_items)) AS n
-        ORDER BY p_items -> (n - 1) ->> 'name' COLLATE "C", n
-    LOOP
+    IF jsonb_array_length(p_items) <> 1 THEN
+        places := ARRAY(SELECT n FROM generate_series(1, jsonb_array_length(p_items)) AS n
+                        ORDER BY p_items -> (n - 1) ->> 'name' COLLATE "C", n);
+    END IF;
+    FOREACH at IN ARRAY places LOOP
         item := p_items -> (at - 1);
         marker := item ->> 'marker';
         mine := true;
@@ -256,7 +250,7 @@ BEGIN
         mines[at] := mine;
         takens[at] := taken;
         CONTINUE WHEN NOT mine OR taken IS NULL;
-        IF taken THEN
+        IF taken AND p_embeddings[at] IS NOT NULL THEN
             PERFORM classification_embedding(p_organization, item ->> 'name', marker,
                                              item ->> 'model', p_embeddings[at]);
         END IF;
@@ -268,7 +262,11 @@ BEGIN
           AND status = ANY (p_from);
         lines := lines || (item -> CASE WHEN taken THEN 'told' ELSE 'dropped' END);
     END LOOP;
-    RETURN QUERY SELECT * FROM unnest(mines, takens);
+    FOR at IN 1 .. cardinality(mines) LOOP
+        mine := mines[at];
+        taken := takens[at];
+        RETURN NEXT;
+    END LOOP;
     IF lines <> '[]' THEN
         PERFORM activity_append(p_organization, p_now, lines);
     END IF;
@@ -347,6 +345,31 @@ $$;
 CREATE FUNCTION public.classification_under_way(p_status text) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT p_status IN ('pending', 'running') $$;
+
+CREATE FUNCTION public.classifications_begin(p_organization text, p_items jsonb, p_now bigint, p_owner text, p_lease interval) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    payloads jsonb[];
+    keys     text[];
+    owners   text[];
+    jobs     bigint[];
+BEGIN
+    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
+    SELECT p_organization, item.name, item.marker, 1, 'pending', p_now
+    FROM jsonb_to_recordset(p_items) AS item (name text, marker text);
+    SELECT array_agg(jsonb_build_object('name', item.name, 'idempotencyKey', item.marker, 'run', 1)),
+           array_agg(classification_key(p_organization, item.name, item.marker)),
+           array_agg(CASE WHEN item.leased THEN p_owner END)
+    INTO payloads, keys, owners
+    FROM jsonb_to_recordset(p_items) AS item (name text, marker text, leased boolean);
+    jobs := jobs_enqueue('classification.run', p_organization, '', payloads, keys, owners, p_lease);
+    IF array_position(jobs, NULL) IS NOT NULL THEN
+        RAISE 'a run of % is still in the queue', keys[array_position(jobs, NULL)];
+    END IF;
+    RETURN jobs;
+END
+$$;
 
 CREATE FUNCTION public.credentials_changed() RETURNS trigger
     LANGUAGE plpgsql
@@ -571,28 +594,29 @@ $$;
 
 CREATE FUNCTION public.images_recorded(p_organization text, p_items jsonb, p_node text, p_now bigint, p_owner text, p_lease interval) RETURNS SETOF bigint
     LANGUAGE plpgsql
-    AS $$
+    AS $_$
 DECLARE
-    item  jsonb;
-    image images%ROWTYPE;
-    bytes bigint := 0;
-    lines jsonb := '[]';
+    bytes    bigint;
+    payloads jsonb[];
+    keys     text[];
+    owners   text[];
 BEGIN
-    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
-        image := jsonb_populate_record(NULL::images, item -> 'image');
-        image.organization := p_organization;
-        image.ordinal := nextval('images_ordinal');
-        INSERT INTO images SELECT image.*;
-        RETURN NEXT job_enqueue(
-            'ingest.offload', p_organization, jsonb_build_object('imageId', image.id), image.id, p_node,
-            p_owner => CASE WHEN (item -> 'leased')::boolean THEN p_owner END, p_lease => p_lease);
-        bytes := bytes + image.size_bytes;
-        lines := lines || (item -> 'lines');
-    END LOOP;
-    PERFORM quota_uploads(p_organization, jsonb_array_length(p_items), bytes, p_now);
-    PERFORM activity_append(p_organization, p_now, lines);
+    SELECT sum((image ->> 'size_bytes')::bigint),
+           array_agg(jsonb_build_object('imageId', image ->> 'id')), array_agg(image ->> 'id'),
+           array_agg(CASE WHEN leased THEN p_owner END)
+    INTO bytes, payloads, keys, owners
+    FROM jsonb_to_recordset(p_items) AS item (image jsonb, leased boolean);
+    INSERT INTO images
+    SELECT recorded.* FROM jsonb_array_elements(p_items) AS item
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::images, item -> 'image' || jsonb_build_object(
+        'organization', p_organization, 'ordinal', nextval('images_ordinal'))) AS recorded;
+    RETURN QUERY SELECT unnest(jobs_enqueue(
+        'ingest.offload', p_organization, p_node, payloads, keys, owners, p_lease));
+    PERFORM quota_uploads(p_organization, cardinality(keys), bytes, p_now);
+    PERFORM activity_append(p_organization, p_now,
+                            jsonb_path_query_array(p_items, '$[*].lines[*]'));
 END
-$$;
+$_$;
 
 CREATE FUNCTION public.images_unsettled(p_images text[]) RETURNS SETOF text
     LANGUAGE sql STABLE
@@ -1103,6 +1127,31 @@ CREATE FUNCTION public.jobs_at_work(p_kind text, p_organization text) RETURNS SE
     WHERE status = 'running' AND kind = p_kind AND organization = p_organization
 $$;
 
+CREATE FUNCTION public.jobs_enqueue(p_kind text, p_organization text, p_node text, p_payloads jsonb[], p_keys text[], p_owners text[], p_lease interval) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    ids  bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_keys)]);
+    born record;
+BEGIN
+    FOR born IN
+        INSERT INTO jobs (kind, organization, node, payload, key, priority, status, run_at,
+                          claim, attempts, owner, lease, lease_until)
+        SELECT p_kind, p_organization, p_node, wanted.payload, wanted.key, 0,
+               CASE WHEN wanted.owner IS NULL THEN 'queued' ELSE 'running' END, now(),
+               (wanted.owner IS NOT NULL)::integer, (wanted.owner IS NOT NULL)::integer, wanted.owner,
+               CASE WHEN wanted.owner IS NOT NULL THEN p_lease END,
+               CASE WHEN wanted.owner IS NOT NULL THEN clock_timestamp() + p_lease END
+        FROM unnest(p_payloads, p_keys, p_owners) AS wanted (payload, key, owner)
+        ON CONFLICT (kind, key) WHERE key IS NOT NULL AND status <> 'dead' DO NOTHING
+        RETURNING id, key
+    LOOP
+        ids[array_position(p_keys, born.key)] := born.id;
+    END LOOP;
+    RETURN ids;
+END
+$$;
+
 CREATE FUNCTION public.kv_get(p_key text, p_now bigint) RETURNS jsonb
     LANGUAGE sql STABLE
     AS $$
@@ -1131,8 +1180,7 @@ CREATE TABLE public.uploads (
     search tsvector DEFAULT ''::tsvector NOT NULL,
     checksum text,
     dominant_color text,
-    drawn smallint DEFAULT 0 NOT NULL,
-    CONSTRAINT uploads_classification_status_check CHECK ((classification_status = ANY (ARRAY['pending'::text, 'running'::text, 'done'::text, 'failed'::text])))
+    drawn smallint DEFAULT 0 NOT NULL
 );
 
 CREATE FUNCTION public.library_along(p_by_label boolean, p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[], p_time bigint, p_name text, p_limit integer) RETURNS SETOF public.uploads
@@ -1159,6 +1207,46 @@ BEGIN
                             entry.name, entry.idempotency_key, p_query, p_label, NULL, p_busy)
         ORDER BY event_time DESC, name DESC LIMIT p_limit
     ) AS each ORDER BY event_time DESC, name DESC LIMIT p_limit;
+END
+$$;
+
+CREATE TABLE public.objects (
+    key text NOT NULL COLLATE pg_catalog."C",
+    organization text,
+    name text,
+    present boolean NOT NULL,
+    blob text COLLATE pg_catalog."C",
+    size bigint NOT NULL,
+    content_type text NOT NULL,
+    metadata jsonb NOT NULL,
+    etag text NOT NULL,
+    event_time bigint NOT NULL
+);
+
+CREATE FUNCTION public.library_before(p_organization text, p_name text, p_now bigint, OUT settled boolean, OUT present boolean, OUT object public.objects) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    seen record;
+BEGIN
+    SELECT indexed AS object, entry.idempotency_key AS marker, entry.classification_status AS status
+    INTO seen FROM (SELECT) AS whatever
+    LEFT JOIN object_indexed(p_organization || '/' || p_name) AS indexed ON true
+    LEFT JOIN uploads AS entry ON entry.organization = p_organization AND entry.name = p_name;
+    object := seen.object;
+    present := object.present IS TRUE;
+    IF object.key IS NULL THEN
+        settled := seen.marker IS NULL;
+    ELSIF object.event_time >= p_now THEN
+        settled := false;
+    ELSIF present THEN
+        settled := (seen.marker = object.metadata ->> 'idempotencyKey'
+                    AND NOT classification_under_way(seen.status)) IS TRUE;
+    ELSE  -- deleted: its event must have been heard, too
+        PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name
+                                  AND source = 'safelight' AND event_time = object.event_time;
+        settled := FOUND AND seen.marker IS NULL;
+    END IF;
 END
 $$;
 
@@ -1196,9 +1284,10 @@ CREATE FUNCTION public.library_differs(p_organization text, p_name text, p_marke
     LANGUAGE plpgsql STABLE
     AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM uploads
-                   WHERE organization = p_organization AND name = p_name
-                     AND idempotency_key = p_marker AND checksum <> p_digest);
+    PERFORM FROM uploads
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND checksum <> p_digest;
+    RETURN FOUND;
 END
 $$;
 
@@ -1215,6 +1304,20 @@ BEGIN
     END IF;
     PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
     RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.library_enter(p_organization text, p_items jsonb, p_events bigint[], p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO uploads
+    SELECT entry.* FROM ROWS FROM (jsonb_array_elements(p_items), unnest(p_events)) AS each (item, event)
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::uploads, item -> 'upload' || jsonb_build_object(
+        'organization', p_organization, 'event_time', p_now, 'sequencer', event_sequencer(event),
+        'source', 'safelight', 'run', 1, 'classification_status', 'pending', 'drawn', 0,
+        'search', array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(item -> 'words')))::text
+    )) AS entry;
 END
 $$;
 
@@ -1328,19 +1431,6 @@ BEGIN
     RETURN FOUND;
 END
 $$;
-
-CREATE TABLE public.objects (
-    key text NOT NULL COLLATE pg_catalog."C",
-    organization text,
-    name text,
-    present boolean NOT NULL,
-    blob text COLLATE pg_catalog."C",
-    size bigint NOT NULL,
-    content_type text NOT NULL,
-    metadata jsonb NOT NULL,
-    etag text NOT NULL,
-    event_time bigint NOT NULL
-);
 
 CREATE TABLE public.tombstones (
     organization text NOT NULL,
@@ -1542,31 +1632,10 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
-    RETURN true;
-END
-$$;
-
-CREATE FUNCTION public.library_settled(p_organization text, p_name text, p_object public.objects, p_now bigint) RETURNS boolean
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    upload record;
-BEGIN
-    SELECT idempotency_key AS marker, classification_status AS status INTO upload
-    FROM uploads WHERE organization = p_organization AND name = p_name;
-    IF p_object.key IS NULL THEN
-        RETURN upload.marker IS NULL;
-    ELSIF p_object.event_time >= p_now THEN
-        RETURN false;
-    ELSIF p_object.present THEN
-        RETURN (upload.marker = p_object.metadata ->> 'idempotencyKey'
-                AND NOT classification_under_way(upload.status)) IS TRUE;
+    IF p_thumbnail IS NOT NULL THEN
+        PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
     END IF;
-    -- Deleted: its event must have been heard, too.
-    PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name
-                              AND source = 'safelight' AND event_time = p_object.event_time;
-    RETURN FOUND AND upload.marker IS NULL;
+    RETURN true;
 END
 $$;
 
@@ -1752,28 +1821,6 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.object_arrived(p_before public.objects, p_key text, p_organization text, p_name text, p_landed jsonb, p_content_type text, p_metadata jsonb, p_now bigint) RETURNS bigint
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    event constant bigint := nextval('object_events_id_seq');
-    size  constant bigint := (p_landed ->> 'size')::bigint;
-    etag  constant text := p_landed ->> 'etag';
-BEGIN
-    PERFORM object_index(p_before, p_key, p_organization, p_name,
-                         CASE WHEN p_landed ->> 'place' = 'blob' THEN p_landed ->> 'sha256' END,
-                         (p_landed ->> 'epoch')::bigint, (p_landed ->> 'written')::boolean, size,
-                         p_content_type, p_metadata, etag, p_now, p_now);
-    INSERT INTO object_events (id, source, action, key, organization, event_time, sequencer, etag,
-                               size, metadata, received_at, delivered_at)
-    OVERRIDING SYSTEM VALUE
-    VALUES (event, 'safelight', 'created', p_key, p_organization, p_now, event_sequencer(event),
-            etag, size, p_metadata, p_now, p_now);
-    PERFORM ticket_end((p_landed ->> 'ticket')::bigint, 'created', p_key, true);
-    RETURN event;
-END
-$$;
-
 CREATE FUNCTION public.object_cleared(p_key text, p_organization text, p_name text, p_tell boolean, p_ticket bigint, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -1835,11 +1882,7 @@ CREATE FUNCTION public.object_index(p_before public.objects, p_key text, p_organ
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    IF p_before.blob IS NOT NULL THEN
-        -- In the order of their names, so that two puts cannot wait for each other in a ring.
-        PERFORM FROM blobs WHERE sha256 IN (p_before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
-        PERFORM blob_release(p_before.blob, p_now);
-    END IF;
+    PERFORM object_replaced(p_before, p_blob, p_now);
     IF p_blob IS NOT NULL THEN
         PERFORM blob_take(p_blob, p_size, p_epoch, p_written, NULL);
     END IF;
@@ -1854,8 +1897,6 @@ BEGIN
     IF p_organization IS NULL THEN
         PERFORM object_count(p_key, p_before.metadata, -p_before.size);
         PERFORM object_count(p_key, p_metadata, p_size);
-    ELSIF p_before.size > 0 THEN
-        PERFORM quota_change(p_organization, -p_before.size);  -- its own were charged as it was uploaded
     END IF;
 END
 $$;
@@ -1909,6 +1950,21 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.object_replaced(p_before public.objects, p_blob text, p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF p_before.blob IS NOT NULL THEN
+        -- In the order of their names, so that two puts cannot wait for each other in a ring.
+        PERFORM FROM blobs WHERE sha256 IN (p_before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
+        PERFORM blob_release(p_before.blob, p_now);
+    END IF;
+    IF p_before.size > 0 AND p_before.organization IS NOT NULL THEN
+        PERFORM quota_change(p_before.organization, -p_before.size);
+    END IF;
+END
+$$;
+
 CREATE FUNCTION public.object_share(p_key text, p_etag text, p_as text, p_now bigint) RETURNS text
     LANGUAGE plpgsql
     AS $$
@@ -1945,6 +2001,46 @@ CREATE FUNCTION public.objects_after(p_after text, p_limit integer) RETURNS SETO
     SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL
     ORDER BY key LIMIT p_limit
 $$;
+
+CREATE FUNCTION public.objects_arrived(p_organization text, p_items jsonb, p_now bigint) RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    files    constant jsonb := jsonb_path_query_array(p_items, '$[*].landed ? (@.place == "blob")');
+    events   constant bigint[] := ARRAY(
+        SELECT nextval('object_events_id_seq') FROM jsonb_array_elements(p_items));
+    ticketed record;
+BEGIN
+    IF files <> '[]' THEN
+        PERFORM blobs_take(files, NULL);
+    END IF;
+    INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
+                         etag, event_time)
+    SELECT p_organization || '/' || name, p_organization, name, true,
+           CASE WHEN item.landed ->> 'place' = 'blob' THEN item.landed ->> 'sha256' END,
+           (item.landed ->> 'size')::bigint, upload ->> 'mime_type', metadata,
+           item.landed ->> 'etag', p_now
+    FROM jsonb_to_recordset(p_items) AS item (name text, landed jsonb, upload jsonb, metadata jsonb)
+    ON CONFLICT (key) DO UPDATE
+        SET present = true, blob = excluded.blob, size = excluded.size,
+            content_type = excluded.content_type, metadata = excluded.metadata,
+            etag = excluded.etag, event_time = excluded.event_time;
+    INSERT INTO object_events (id, source, action, key, organization, event_time, sequencer, etag,
+                               size, metadata, received_at, delivered_at)
+    OVERRIDING SYSTEM VALUE
+    SELECT event, 'safelight', 'created', p_organization || '/' || (each ->> 'name'), p_organization,
+           p_now, event_sequencer(event), each -> 'landed' ->> 'etag',
+           (each -> 'landed' ->> 'size')::bigint, each -> 'metadata', p_now, p_now
+    FROM ROWS FROM (jsonb_array_elements(p_items), unnest(events)) AS told (each, event);
+    IF jsonb_path_exists(p_items, '$[*].landed.ticket ? (@ != null)') THEN
+        FOR ticketed IN SELECT each ->> 'name' AS name, (each -> 'landed' ->> 'ticket')::bigint AS id
+                        FROM jsonb_array_elements(p_items) AS each LOOP
+            PERFORM ticket_end(ticketed.id, 'created', p_organization || '/' || ticketed.name, true);
+        END LOOP;
+    END IF;
+    RETURN events;
+END
+$_$;
 
 CREATE FUNCTION public.pictures_lock(p_organization text) RETURNS void
     LANGUAGE sql
@@ -2063,10 +2159,35 @@ CREATE FUNCTION public.quota_upload(p_organization text, p_bytes bigint, p_now b
 CREATE FUNCTION public.quota_uploads(p_organization text, p_count bigint, p_bytes bigint, p_now bigint) RETURNS void
     LANGUAGE plpgsql
     AS $$
+DECLARE
+    charged record;
+    beyond  record;
 BEGIN
-    PERFORM quota_charge(p_organization, 'uploads_per_minute', p_count, p_now);
-    PERFORM quota_fold(p_organization);
-    PERFORM quota_charge(p_organization, 'stored_bytes', p_bytes, p_now);
+    PERFORM FROM quota_changes WHERE organization = p_organization LIMIT 1;
+    IF FOUND THEN
+        PERFORM quota_fold(p_organization);
+    END IF;
+    FOR charged IN
+        INSERT INTO quota_usage AS known (organization, meter, since, used)
+        VALUES (p_organization, 'stored_bytes', 0, p_bytes),
+               (p_organization, 'uploads_per_minute', p_now - p_now % 60000, p_count)
+        ON CONFLICT (organization, meter) DO UPDATE
+            SET since = quota_since(known.meter, known.since, p_now),
+                used = excluded.used
+                     + CASE WHEN known.since = quota_since(known.meter, known.since, p_now)
+                            THEN known.used ELSE 0 END
+        RETURNING meter, since, used,
+                  (SELECT nullif(most, 0) FROM quota_limits AS limits
+                   WHERE limits.organization IN (p_organization, '') AND limits.meter = known.meter
+                   ORDER BY limits.organization DESC LIMIT 1) AS most
+    LOOP
+        IF charged.used > charged.most THEN
+            beyond := charged;
+        END IF;
+    END LOOP;
+    IF beyond IS NOT NULL THEN
+        PERFORM quota_refuse(beyond.meter, beyond.most, beyond.since, p_now);
+    END IF;
 END
 $$;
 
@@ -2212,57 +2333,6 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION public.upload_arrived(p_organization text, p_item jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval, OUT outcome text, OUT job_id bigint) RETURNS record
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    image  constant text := p_item ->> 'image';
-    marker constant text := p_item ->> 'marker';
-    object_key constant text := p_organization || '/' || (p_item ->> 'name');
-    before objects%ROWTYPE;
-    upload uploads%ROWTYPE;
-BEGIN
-    outcome := 'look';
-    IF NOT object_try_lock(object_key) THEN
-        RETURN;
-    END IF;
-    SELECT * INTO before FROM object_indexed(object_key);
-    IF NOT library_settled(p_organization, p_item ->> 'name', before, p_now) THEN
-        RETURN;
-    END IF;
-    IF before.present THEN
-        PERFORM FROM image_beaten(image, object_key, (p_item ->> 'createdAt')::bigint);
-        IF FOUND THEN
-            RETURN;
-        END IF;
-    END IF;
-    IF NOT image_arrived(image, p_from, p_item ->> 'node', p_now) THEN
-        RETURN;
-    ELSIF NOT job_finish((p_item ->> 'job')::bigint, (p_item ->> 'claim')::integer) THEN
-        RAISE 'job % is no longer the caller''s', p_item ->> 'job' USING ERRCODE = 'SL002';
-    END IF;
-    upload := jsonb_populate_record(NULL::uploads, p_item -> 'upload');
-    upload.sequencer := event_sequencer(object_arrived(
-        before, object_key, p_organization, upload.name, p_item -> 'landed', upload.mime_type,
-        p_item -> 'metadata', p_now));
-    upload.organization := p_organization;
-    upload.event_time := p_now;
-    upload.source := 'safelight';
-    upload.run := 1;
-    upload.classification_status := 'pending';
-    upload.drawn := 0;
-    upload.search := array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(p_item -> 'words')));
-    IF before.present THEN
-        DELETE FROM uploads WHERE organization = p_organization AND name = upload.name;
-        PERFORM library_forget(p_organization, upload.name, p_now);
-    END IF;
-    INSERT INTO uploads SELECT upload.*;
-    job_id := classification_begin(p_organization, upload.name, marker, p_now,
-                                   CASE WHEN (p_item ->> 'leased')::boolean THEN p_owner END, p_lease);
-    outcome := 'stored';
-END
-$$;
-
 CREATE FUNCTION public.upload_cleared(p_organization text, p_name text, p_tell boolean, p_ticket bigint, p_lines jsonb, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -2296,21 +2366,63 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.upload_enters(p_organization text, p_item jsonb, p_from text[], p_now bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    image constant text := p_item ->> 'image';
+    known record;
+BEGIN
+    IF NOT object_try_lock(p_organization || '/' || (p_item ->> 'name')) THEN
+        RETURN false;
+    END IF;
+    known := library_before(p_organization, p_item ->> 'name', p_now);
+    IF NOT known.settled THEN
+        RETURN false;
+    END IF;
+    IF known.present THEN
+        PERFORM FROM image_beaten(image, (known.object).key, (p_item ->> 'createdAt')::bigint);
+        IF FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
+    IF NOT image_arrived(image, p_from, p_item ->> 'node', p_now) THEN
+        RETURN false;
+    ELSIF NOT job_finish((p_item ->> 'job')::bigint, (p_item ->> 'claim')::integer) THEN
+        RAISE 'job % is no longer the caller''s', p_item ->> 'job' USING ERRCODE = 'SL002';
+    END IF;
+    IF known.present THEN
+        PERFORM object_replaced(known.object, p_item -> 'landed' ->> 'sha256', p_now);
+        DELETE FROM uploads WHERE organization = p_organization AND name = p_item ->> 'name';
+        PERFORM library_forget(p_organization, p_item ->> 'name', p_now);
+    END IF;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.upload_words_added() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO upload_words (organization, word, event_time, name)
+    SELECT organization, left(word, 100), event_time, name
+    FROM fresh CROSS JOIN LATERAL unnest(tsvector_to_array(search)) AS word;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.upload_words_follow() RETURNS trigger
     LANGUAGE plpgsql
     AS $$
 DECLARE
-    known text[] := '{}';
+    known text[] := tsvector_to_array(OLD.search);
 BEGIN
-    IF TG_OP <> 'INSERT' THEN
-        known := tsvector_to_array(OLD.search);
-        IF TG_OP = 'DELETE' OR OLD.event_time <> NEW.event_time
-           OR NOT known <@ tsvector_to_array(NEW.search) THEN
-            PERFORM upload_words_forget(OLD.organization, known, OLD.event_time, OLD.name);
-            known := '{}';
-        END IF;
+    IF TG_OP = 'DELETE' OR OLD.event_time <> NEW.event_time
+       OR NOT known <@ tsvector_to_array(NEW.search) THEN
+        PERFORM upload_words_forget(OLD.organization, known, OLD.event_time, OLD.name);
+        known := '{}';
     END IF;
-    IF TG_OP <> 'DELETE' THEN
+    IF TG_OP = 'UPDATE' THEN
         INSERT INTO upload_words (organization, word, event_time, name)
         SELECT NEW.organization, left(word, 100), NEW.event_time, NEW.name
         FROM unnest(tsvector_to_array(NEW.search)) AS word WHERE word <> ALL (known);
@@ -2332,24 +2444,44 @@ $$;
 
 CREATE FUNCTION public.uploads_arrived(p_organization text, p_items jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval) RETURNS TABLE(outcome text, job_id bigint)
     LANGUAGE plpgsql
-    AS $$
+    AS $_$
 DECLARE
-    item  jsonb;
-    lines jsonb := '[]';
+    item   jsonb;
+    taken  jsonb := p_items;
+    names  text[] := '{}';    -- of those
+    events bigint[];
+    places integer[] := '{}'; -- of every item among them; NULL: it has to look
+    jobs   bigint[];
+    place  integer;
 BEGIN
     FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
-        SELECT arrived.outcome, arrived.job_id INTO outcome, job_id
-        FROM upload_arrived(p_organization, item, p_from, p_now, p_owner, p_lease) AS arrived;
-        IF outcome = 'stored' THEN
-            lines := lines || (item -> 'lines');
-        END IF;
+        place := NULL;
+        CASE WHEN item ->> 'name' = ANY (names) THEN
+            taken := taken - cardinality(names);  -- by its place: those before it are taken
+        WHEN upload_enters(p_organization, item, p_from, p_now) THEN
+            names := names || (item ->> 'name');
+            place := cardinality(names);
+        ELSE
+            taken := taken - cardinality(names);
+        END CASE;
+        places := places || place;
+    END LOOP;
+    IF names <> '{}' THEN
+        events := objects_arrived(p_organization, taken, p_now);
+        PERFORM library_enter(p_organization, taken, events, p_now);
+        jobs := classifications_begin(p_organization, taken, p_now, p_owner, p_lease);
+    END IF;
+    FOREACH place IN ARRAY places LOOP
+        outcome := CASE WHEN place IS NULL THEN 'look' ELSE 'stored' END;
+        job_id := jobs[place];
         RETURN NEXT;
     END LOOP;
-    IF lines <> '[]' THEN
-        PERFORM activity_append(p_organization, p_now, lines);
+    IF names <> '{}' THEN
+        PERFORM activity_append(p_organization, p_now,
+                                jsonb_path_query_array(taken, '$[*].lines[*]'));
     END IF;
 END
-$$;
+$_$;
 
 CREATE TABLE public.activity (
     seq bigint NOT NULL,
@@ -2418,8 +2550,7 @@ CREATE TABLE public.blobs (
     sha256 text NOT NULL COLLATE pg_catalog."C",
     size bigint NOT NULL,
     state text DEFAULT 'live'::text NOT NULL,
-    released_at bigint,
-    CONSTRAINT blobs_state_check CHECK ((state = ANY (ARRAY['live'::text, 'condemned'::text, 'damaged'::text])))
+    released_at bigint
 );
 
 CREATE TABLE public.blocklist (
@@ -2449,8 +2580,7 @@ CREATE TABLE public.classification_runs (
     started_at bigint NOT NULL,
     finished_at bigint,
     labels jsonb,
-    child_deaths integer DEFAULT 0 NOT NULL,
-    CONSTRAINT classification_runs_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'running'::text, 'done'::text, 'failed'::text, 'dropped'::text])))
+    child_deaths integer DEFAULT 0 NOT NULL
 );
 
 CREATE TABLE public.delete_intents (
@@ -2557,8 +2687,7 @@ CREATE TABLE public.images (
     created_at bigint NOT NULL,
     updated_at bigint NOT NULL,
     ordinal bigint,
-    node text,
-    CONSTRAINT images_status_check CHECK ((status = ANY (ARRAY['UPLOADED'::text, 'INGESTED'::text, 'STORED'::text, 'FAILED'::text])))
+    node text
 );
 
 CREATE SEQUENCE public.images_ordinal
@@ -2628,11 +2757,7 @@ CREATE TABLE public.jobs (
     deaths integer DEFAULT 0 NOT NULL,
     waits integer DEFAULT 0 NOT NULL,
     lease interval,
-    delayed_at timestamp with time zone,
-    CONSTRAINT jobs_check CHECK (((status = 'running'::text) = (lease_until IS NOT NULL))),
-    CONSTRAINT jobs_check1 CHECK (((status = 'running'::text) = (owner IS NOT NULL))),
-    CONSTRAINT jobs_check2 CHECK (((status = 'dead'::text) = (died_at IS NOT NULL))),
-    CONSTRAINT jobs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'delayed'::text, 'running'::text, 'dead'::text])))
+    delayed_at timestamp with time zone
 )
 WITH (fillfactor='70', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_threshold='2000', autovacuum_analyze_scale_factor='0.2', autovacuum_analyze_threshold='2000');
 
@@ -2680,8 +2805,7 @@ CREATE TABLE public.object_events (
     size bigint,
     metadata jsonb,
     received_at bigint NOT NULL,
-    delivered_at bigint,
-    CONSTRAINT object_events_action_check CHECK ((action = ANY (ARRAY['created'::text, 'deleted'::text])))
+    delivered_at bigint
 );
 
 ALTER TABLE public.object_events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -3083,15 +3207,11 @@ CREATE INDEX generations_newest ON public.generations USING btree (organization,
 
 CREATE INDEX generations_spending ON public.generations USING btree (organization, completed_at) INCLUDE (provider, artifact_count, cost);
 
-CREATE INDEX images_checksum ON public.images USING btree (checksum);
-
-CREATE INDEX images_created_at ON public.images USING btree (created_at);
-
 CREATE INDEX images_listed ON public.images USING btree (organization, created_at, id);
 
 CREATE INDEX images_newest ON public.images USING btree (organization, name, COALESCE(ordinal, (0)::bigint));
 
-CREATE INDEX images_status ON public.images USING btree (status);
+CREATE INDEX images_unstored ON public.images USING btree (organization, status, created_at, id) WHERE (status <> 'STORED'::text);
 
 CREATE INDEX invitations_username ON public.invitations USING btree (username);
 
@@ -3191,7 +3311,7 @@ CREATE TRIGGER gone AFTER DELETE ON public.users FOR EACH ROW EXECUTE FUNCTION p
 
 CREATE TRIGGER made AFTER INSERT ON public.memberships FOR EACH ROW EXECUTE FUNCTION public.credentials_changed();
 
-CREATE TRIGGER upload_words_in AFTER INSERT ON public.uploads FOR EACH ROW EXECUTE FUNCTION public.upload_words_follow();
+CREATE TRIGGER upload_words_in AFTER INSERT ON public.uploads REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION public.upload_words_added();
 
 CREATE TRIGGER upload_words_moved AFTER UPDATE ON public.uploads FOR EACH ROW WHEN (((old.search <> new.search) OR (old.event_time <> new.event_time))) EXECUTE FUNCTION public.upload_words_follow();
 
@@ -3208,9 +3328,6 @@ ALTER TABLE ONLY public.delete_intents
 
 ALTER TABLE ONLY public.generation_tasks
     ADD CONSTRAINT generation_tasks_generation_id_fkey FOREIGN KEY (generation_id) REFERENCES public.generations_inflight(id) ON DELETE CASCADE;
-
-ALTER TABLE ONLY public.images
-    ADD CONSTRAINT images_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);
 
 ALTER TABLE ONLY public.invitations
     ADD CONSTRAINT invitations_maker_token_fkey FOREIGN KEY (maker_token) REFERENCES public.tokens(id);

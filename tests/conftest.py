@@ -15,6 +15,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+import sound
 from points import all_points, sources
 from safelight.infra import failpoints
 from safelight.infra.db import Database
@@ -64,19 +65,27 @@ def postgres() -> Iterator[EmbeddedPostgres]:
 
 @pytest.fixture(scope="session")
 def postgres_url(postgres: EmbeddedPostgres) -> str:
-    """The server's own database, migrated; tests clone it and leave it alone."""
+    """The server's own database, migrated; tests leave it alone."""
     asyncio.run(migrate(postgres.url))
     return postgres.url
 
 
+@pytest.fixture(scope="session")
+def model_url(postgres_url: str) -> str:
+    """What is cloned for tests: the same, with rules for its rows."""
+    asyncio.run(_clone(postgres_url, "model", of="safelight"))
+    asyncio.run(sound.check(with_database(postgres_url, "model")))
+    return postgres_url
+
+
 @pytest.fixture
-def database_url(postgres_url: str) -> Iterator[str]:
+def database_url(model_url: str) -> Iterator[str]:
     """A fresh, migrated, empty database."""
     name = f"test_{next(_numbers)}"
-    asyncio.run(_clone(postgres_url, name))
-    yield with_database(postgres_url, name)
+    asyncio.run(_clone(model_url, name))
+    yield with_database(model_url, name)
     # Hundreds of them would fill the disk, and take a minute to remove at the end.
-    asyncio.run(_administer(postgres_url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
+    asyncio.run(_administer(model_url, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"))
 
 
 @pytest.fixture
@@ -105,8 +114,8 @@ def known_points() -> frozenset[str]:
     return frozenset(point.name for point in all_points(sources()))
 
 
-async def _clone(url: str, name: str) -> None:
-    await _administer(url, f"CREATE DATABASE {name} TEMPLATE safelight STRATEGY file_copy")
+async def _clone(url: str, name: str, of: str = "model") -> None:
+    await _administer(url, f"CREATE DATABASE {name} TEMPLATE {of} STRATEGY file_copy")
 
 
 async def _administer(url: str, statement: str) -> None:

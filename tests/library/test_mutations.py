@@ -207,17 +207,17 @@ async def intent_on_the_short_road(db: Database, monkeypatch: pytest.MonkeyPatch
 
 
 async def newer_image(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = "PERFORM FROM image_beaten(image, object_key, (p_item ->> 'createdAt')::bigint)"
-    await rewrite(db, "upload_arrived", asked, "PERFORM WHERE false")
+    asked = "PERFORM FROM image_beaten(image, (known.object).key, (p_item ->> 'createdAt')::bigint)"
+    await rewrite(db, "upload_enters", asked, "PERFORM WHERE false")
 
 
 async def run_under_way(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    guard = "AND NOT classification_under_way(upload.status)"
-    await rewrite(db, "library_settled", guard, "")
+    guard = "AND NOT classification_under_way(seen.status)"
+    await rewrite(db, "library_before", guard, "")
 
 
 async def rising_time(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    await rewrite(db, "library_settled", "p_object.event_time >= p_now", "false")
+    await rewrite(db, "library_before", "object.event_time >= p_now", "false")
 
 
 async def etag(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def _refused(error: asyncpg.PostgresError) -> SafelightError:
     if used_up := refused(error):
         return used_up
     context = getattr(error, "context", None) or ""
-    return JobEnqueueError() if "job_enqueue" in context else DatabaseError()
+    return JobEnqueueError() if "jobs_enqueue" in context else DatabaseError()
 
 
 @read

@@ -53,7 +53,7 @@ class Arriving:
     leased: bool
 
     def as_row(self, now: int) -> dict[str, Any]:
-        """As upload_arrived in SQL takes it."""
+        """As uploads_arrived in SQL takes it."""
         image = self.image
         upload = {
             "name": image.name,

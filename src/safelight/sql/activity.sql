@@ -13,18 +13,12 @@ $$;
 CREATE OR REPLACE FUNCTION activity_append(p_organization text, p_at bigint, p_lines jsonb)
 RETURNS bigint
 LANGUAGE plpgsql AS $$
-DECLARE
-    last_seq bigint;
 BEGIN
     PERFORM feed_lock(p_organization);
-    WITH written AS (
-        INSERT INTO activity (seq, organization, subject, also, type, at, data)
-        SELECT nextval('activity_seq'), p_organization, line ->> 'subject', line ->> 'also',
-               line ->> 'type', p_at, coalesce(line -> 'data', '{}')
-        FROM jsonb_array_elements(p_lines) AS line
-        RETURNING seq
-    )
-    SELECT max(seq) INTO last_seq FROM written;
-    RETURN last_seq;
+    INSERT INTO activity (seq, organization, subject, also, type, at, data)
+    SELECT nextval('activity_seq'), p_organization, line ->> 'subject', line ->> 'also',
+           line ->> 'type', p_at, coalesce(line -> 'data', '{}')
+    FROM jsonb_array_elements(p_lines) AS line;
+    RETURN CASE WHEN FOUND THEN currval('activity_seq') END;
 END
 $$;

@@ -96,25 +96,31 @@ BEGIN
 END
 $$;
 
--- The first run of a marker that nobody has seen before. Answers its job, leased to `p_owner` if there is
--- one. A marker that was seen all the same is an error, like a clash of runs.
-CREATE OR REPLACE FUNCTION classification_begin(
-    p_organization text, p_name text, p_marker text, p_now bigint, p_owner text, p_lease interval
-) RETURNS bigint
+-- The first runs of markers that nobody has seen before. Answers their jobs, in the order of the items; those
+-- that are `leased` are `p_owner`'s. A marker that was seen all the same is an error, like a clash of runs.
+CREATE OR REPLACE FUNCTION classifications_begin(
+    p_organization text, p_items jsonb, p_now bigint, p_owner text, p_lease interval
+) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    job bigint;
+    payloads jsonb[];
+    keys     text[];
+    owners   text[];
+    jobs     bigint[];
 BEGIN
     INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
-    VALUES (p_organization, p_name, p_marker, 1, 'pending', p_now);
-    job := job_enqueue('classification.run', p_organization,
-                       jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', 1),
-                       classification_key(p_organization, p_name, p_marker),
-                       p_owner => p_owner, p_lease => p_lease);
-    IF job IS NULL THEN
-        RAISE 'a run of % is still in the queue', p_marker;
+    SELECT p_organization, item.name, item.marker, 1, 'pending', p_now
+    FROM jsonb_to_recordset(p_items) AS item (name text, marker text);
+    SELECT array_agg(jsonb_build_object('name', item.name, 'idempotencyKey', item.marker, 'run', 1)),
+           array_agg(classification_key(p_organization, item.name, item.marker)),
+           array_agg(CASE WHEN item.leased THEN p_owner END)
+    INTO payloads, keys, owners
+    FROM jsonb_to_recordset(p_items) AS item (name text, marker text, leased boolean);
+    jobs := jobs_enqueue('classification.run', p_organization, '', payloads, keys, owners, p_lease);
+    IF array_position(jobs, NULL) IS NOT NULL THEN
+        RAISE 'a run of % is still in the queue', keys[array_position(jobs, NULL)];
     END IF;
-    RETURN job;
+    RETURN jobs;
 END
 $$;
 
@@ -207,15 +213,17 @@ LANGUAGE plpgsql AS $$
 DECLARE
     item   jsonb;
     at     integer;
+    places integer[] := '{1}';  -- in the order of names; nearly always there is one
     marker text;
-    mines  boolean[];
+    mines  boolean[] := '{}';
     takens boolean[];
     lines  jsonb := '[]';
 BEGIN
-    FOR at IN
-        SELECT n FROM generate_series(1, jsonb_array_length(p_items)) AS n
-        ORDER BY p_items -> (n - 1) ->> 'name' COLLATE "C", n
-    LOOP
+    IF jsonb_array_length(p_items) <> 1 THEN
+        places := ARRAY(SELECT n FROM generate_series(1, jsonb_array_length(p_items)) AS n
+                        ORDER BY p_items -> (n - 1) ->> 'name' COLLATE "C", n);
+    END IF;
+    FOREACH at IN ARRAY places LOOP
         item := p_items -> (at - 1);
         marker := item ->> 'marker';
         mine := true;
@@ -229,7 +237,7 @@ BEGIN
         mines[at] := mine;
         takens[at] := taken;
         CONTINUE WHEN NOT mine OR taken IS NULL;
-        IF taken THEN
+        IF taken AND p_embeddings[at] IS NOT NULL THEN
             PERFORM classification_embedding(p_organization, item ->> 'name', marker,
                                              item ->> 'model', p_embeddings[at]);
         END IF;
@@ -241,7 +249,11 @@ BEGIN
           AND status = ANY (p_from);
         lines := lines || (item -> CASE WHEN taken THEN 'told' ELSE 'dropped' END);
     END LOOP;
-    RETURN QUERY SELECT * FROM unnest(mines, takens);
+    FOR at IN 1 .. cardinality(mines) LOOP
+        mine := mines[at];
+        taken := takens[at];
+        RETURN NEXT;
+    END LOOP;
     IF lines <> '[]' THEN
         PERFORM activity_append(p_organization, p_now, lines);
     END IF;

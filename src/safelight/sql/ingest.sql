@@ -7,24 +7,25 @@ CREATE OR REPLACE FUNCTION images_recorded(
 ) RETURNS SETOF bigint
 LANGUAGE plpgsql AS $$
 DECLARE
-    item  jsonb;
-    image images%ROWTYPE;
-    bytes bigint := 0;
-    lines jsonb := '[]';
+    bytes    bigint;
+    payloads jsonb[];
+    keys     text[];
+    owners   text[];
 BEGIN
-    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
-        image := jsonb_populate_record(NULL::images, item -> 'image');
-        image.organization := p_organization;
-        image.ordinal := nextval('images_ordinal');
-        INSERT INTO images SELECT image.*;
-        RETURN NEXT job_enqueue(
-            'ingest.offload', p_organization, jsonb_build_object('imageId', image.id), image.id, p_node,
-            p_owner => CASE WHEN (item -> 'leased')::boolean THEN p_owner END, p_lease => p_lease);
-        bytes := bytes + image.size_bytes;
-        lines := lines || (item -> 'lines');
-    END LOOP;
-    PERFORM quota_uploads(p_organization, jsonb_array_length(p_items), bytes, p_now);
-    PERFORM activity_append(p_organization, p_now, lines);
+    SELECT sum((image ->> 'size_bytes')::bigint),
+           array_agg(jsonb_build_object('imageId', image ->> 'id')), array_agg(image ->> 'id'),
+           array_agg(CASE WHEN leased THEN p_owner END)
+    INTO bytes, payloads, keys, owners
+    FROM jsonb_to_recordset(p_items) AS item (image jsonb, leased boolean);
+    INSERT INTO images
+    SELECT recorded.* FROM jsonb_array_elements(p_items) AS item
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::images, item -> 'image' || jsonb_build_object(
+        'organization', p_organization, 'ordinal', nextval('images_ordinal'))) AS recorded;
+    RETURN QUERY SELECT unnest(jobs_enqueue(
+        'ingest.offload', p_organization, p_node, payloads, keys, owners, p_lease));
+    PERFORM quota_uploads(p_organization, cardinality(keys), bytes, p_now);
+    PERFORM activity_append(p_organization, p_now,
+                            jsonb_path_query_array(p_items, '$[*].lines[*]'));
 END
 $$;
 
@@ -232,7 +233,7 @@ BEGIN
 END
 $$;
 
--- The same move where an image is the object of its name by the short road (upload_arrived in
+-- The same move where an image is the object of its name by the short road (uploads_arrived in
 -- library.sql). False: it is no longer on its way, or its name was deleted since.
 CREATE OR REPLACE FUNCTION image_arrived(p_image text, p_from text[], p_node text, p_now bigint)
 RETURNS boolean

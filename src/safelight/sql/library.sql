@@ -48,112 +48,137 @@ BEGIN
 END
 $$;
 
--- Whether library and index agree on a name, nothing of it is under way, and an event of now is the newest:
--- then an upload of ours simply takes it, new or over another. Under the name's lock.
-CREATE OR REPLACE FUNCTION library_settled(
-    p_organization text, p_name text, p_object objects, p_now bigint
-) RETURNS boolean
-LANGUAGE plpgsql AS $$
-DECLARE
-    upload record;
-BEGIN
-    SELECT idempotency_key AS marker, classification_status AS status INTO upload
-    FROM uploads WHERE organization = p_organization AND name = p_name;
-    IF p_object.key IS NULL THEN
-        RETURN upload.marker IS NULL;
-    ELSIF p_object.event_time >= p_now THEN
-        RETURN false;
-    ELSIF p_object.present THEN
-        RETURN (upload.marker = p_object.metadata ->> 'idempotencyKey'
-                AND NOT classification_under_way(upload.status)) IS TRUE;
-    END IF;
-    -- Deleted: its event must have been heard, too.
-    PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name
-                              AND source = 'safelight' AND event_time = p_object.event_time;
-    RETURN FOUND AND upload.marker IS NULL;
-END
-$$;
-
--- The short road of an upload whose bytes are safe: it becomes the object of its name, its event is heard,
--- its entry is written and its run begins. It is open where the name is as expected: new, or held by
--- an upload with which all is done (library_settled). Elsewhere it answers 'look', has changed nothing,
--- and the decision is made by somebody who looks. `p_item` holds image and job, where the bytes
--- `landed`, the object's `metadata`, the columns of the `upload` and its `words`.
--- Raises SL002 when the job is somebody else's by now.
-CREATE OR REPLACE FUNCTION upload_arrived(
-    p_organization text, p_item jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval,
-    OUT outcome text, OUT job_id bigint
+-- What the index has of a name, and whether the library agrees with it, nothing of the name is under way,
+-- and an event of now is the newest: then an upload of ours simply takes it, new or over another
+-- (`settled`). Under the name's lock.
+CREATE OR REPLACE FUNCTION library_before(
+    p_organization text, p_name text, p_now bigint,
+    OUT settled boolean, OUT present boolean, OUT object objects
 )
 LANGUAGE plpgsql AS $$
 DECLARE
-    image  constant text := p_item ->> 'image';
-    marker constant text := p_item ->> 'marker';
-    object_key constant text := p_organization || '/' || (p_item ->> 'name');
-    before objects%ROWTYPE;
-    upload uploads%ROWTYPE;
+    seen record;
 BEGIN
-    outcome := 'look';
-    IF NOT object_try_lock(object_key) THEN
-        RETURN;
+    SELECT indexed AS object, entry.idempotency_key AS marker, entry.classification_status AS status
+    INTO seen FROM (SELECT) AS whatever
+    LEFT JOIN object_indexed(p_organization || '/' || p_name) AS indexed ON true
+    LEFT JOIN uploads AS entry ON entry.organization = p_organization AND entry.name = p_name;
+    object := seen.object;
+    present := object.present IS TRUE;
+    IF object.key IS NULL THEN
+        settled := seen.marker IS NULL;
+    ELSIF object.event_time >= p_now THEN
+        settled := false;
+    ELSIF present THEN
+        settled := (seen.marker = object.metadata ->> 'idempotencyKey'
+                    AND NOT classification_under_way(seen.status)) IS TRUE;
+    ELSE  -- deleted: its event must have been heard, too
+        PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name
+                                  AND source = 'safelight' AND event_time = object.event_time;
+        settled := FOUND AND seen.marker IS NULL;
     END IF;
-    SELECT * INTO before FROM object_indexed(object_key);
-    IF NOT library_settled(p_organization, p_item ->> 'name', before, p_now) THEN
-        RETURN;
-    END IF;
-    IF before.present THEN
-        PERFORM FROM image_beaten(image, object_key, (p_item ->> 'createdAt')::bigint);
-        IF FOUND THEN
-            RETURN;
-        END IF;
-    END IF;
-    IF NOT image_arrived(image, p_from, p_item ->> 'node', p_now) THEN
-        RETURN;
-    ELSIF NOT job_finish((p_item ->> 'job')::bigint, (p_item ->> 'claim')::integer) THEN
-        RAISE 'job % is no longer the caller''s', p_item ->> 'job' USING ERRCODE = 'SL002';
-    END IF;
-    upload := jsonb_populate_record(NULL::uploads, p_item -> 'upload');
-    upload.sequencer := event_sequencer(object_arrived(
-        before, object_key, p_organization, upload.name, p_item -> 'landed', upload.mime_type,
-        p_item -> 'metadata', p_now));
-    upload.organization := p_organization;
-    upload.event_time := p_now;
-    upload.source := 'safelight';
-    upload.run := 1;
-    upload.classification_status := 'pending';
-    upload.drawn := 0;
-    upload.search := array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(p_item -> 'words')));
-    IF before.present THEN
-        DELETE FROM uploads WHERE organization = p_organization AND name = upload.name;
-        PERFORM library_forget(p_organization, upload.name, p_now);
-    END IF;
-    INSERT INTO uploads SELECT upload.*;
-    job_id := classification_begin(p_organization, upload.name, marker, p_now,
-                                   CASE WHEN (p_item ->> 'leased')::boolean THEN p_owner END, p_lease);
-    outcome := 'stored';
 END
 $$;
 
--- The same for many of one organization, in one statement; answers each in their order. `p_lines` of an
--- item are told if it took the road.
+-- Whether the short road is open to an upload whose bytes are safe: where its name is as expected, new or
+-- held by an upload with which all is done (library_before). Then the name is its own, from here on: the
+-- image is stored, its job has ended, and what was there before is gone. Elsewhere nothing has changed, and
+-- the decision is made by somebody who looks. Raises SL002 when the job is somebody else's by now.
+CREATE OR REPLACE FUNCTION upload_enters(
+    p_organization text, p_item jsonb, p_from text[], p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    image constant text := p_item ->> 'image';
+    known record;
+BEGIN
+    IF NOT object_try_lock(p_organization || '/' || (p_item ->> 'name')) THEN
+        RETURN false;
+    END IF;
+    known := library_before(p_organization, p_item ->> 'name', p_now);
+    IF NOT known.settled THEN
+        RETURN false;
+    END IF;
+    IF known.present THEN
+        PERFORM FROM image_beaten(image, (known.object).key, (p_item ->> 'createdAt')::bigint);
+        IF FOUND THEN
+            RETURN false;
+        END IF;
+    END IF;
+    IF NOT image_arrived(image, p_from, p_item ->> 'node', p_now) THEN
+        RETURN false;
+    ELSIF NOT job_finish((p_item ->> 'job')::bigint, (p_item ->> 'claim')::integer) THEN
+        RAISE 'job % is no longer the caller''s', p_item ->> 'job' USING ERRCODE = 'SL002';
+    END IF;
+    IF known.present THEN
+        PERFORM object_replaced(known.object, p_item -> 'landed' ->> 'sha256', p_now);
+        DELETE FROM uploads WHERE organization = p_organization AND name = p_item ->> 'name';
+        PERFORM library_forget(p_organization, p_item ->> 'name', p_now);
+    END IF;
+    RETURN true;
+END
+$$;
+
+-- The short road of uploads of one organization, all in one statement: each to which it is open
+-- (upload_enters) becomes the object of its name, its event is heard, its entry is written and its run begins
+-- ('stored'). The others are answered 'look'. An item holds image and job, where the bytes `landed`, the
+-- object's `metadata`, the columns of the `upload`, its `words`, and the `lines` that are told if it took the
+-- road. The answers are in the order of the items. Of two with one name the second has to look.
 CREATE OR REPLACE FUNCTION uploads_arrived(
     p_organization text, p_items jsonb, p_from text[], p_now bigint, p_owner text, p_lease interval
 ) RETURNS TABLE (outcome text, job_id bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
-    item  jsonb;
-    lines jsonb := '[]';
+    item   jsonb;
+    taken  jsonb := p_items;
+    names  text[] := '{}';    -- of those
+    events bigint[];
+    places integer[] := '{}'; -- of every item among them; NULL: it has to look
+    jobs   bigint[];
+    place  integer;
 BEGIN
     FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
-        SELECT arrived.outcome, arrived.job_id INTO outcome, job_id
-        FROM upload_arrived(p_organization, item, p_from, p_now, p_owner, p_lease) AS arrived;
-        IF outcome = 'stored' THEN
-            lines := lines || (item -> 'lines');
-        END IF;
+        place := NULL;
+        CASE WHEN item ->> 'name' = ANY (names) THEN
+            taken := taken - cardinality(names);  -- by its place: those before it are taken
+        WHEN upload_enters(p_organization, item, p_from, p_now) THEN
+            names := names || (item ->> 'name');
+            place := cardinality(names);
+        ELSE
+            taken := taken - cardinality(names);
+        END CASE;
+        places := places || place;
+    END LOOP;
+    IF names <> '{}' THEN
+        events := objects_arrived(p_organization, taken, p_now);
+        PERFORM library_enter(p_organization, taken, events, p_now);
+        jobs := classifications_begin(p_organization, taken, p_now, p_owner, p_lease);
+    END IF;
+    FOREACH place IN ARRAY places LOOP
+        outcome := CASE WHEN place IS NULL THEN 'look' ELSE 'stored' END;
+        job_id := jobs[place];
         RETURN NEXT;
     END LOOP;
-    IF lines <> '[]' THEN
-        PERFORM activity_append(p_organization, p_now, lines);
+    IF names <> '{}' THEN
+        PERFORM activity_append(p_organization, p_now,
+                                jsonb_path_query_array(taken, '$[*].lines[*]'));
     END IF;
+END
+$$;
+
+-- The entries of uploads of ours that are the objects of their names now.
+CREATE OR REPLACE FUNCTION library_enter(
+    p_organization text, p_items jsonb, p_events bigint[], p_now bigint
+) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO uploads
+    SELECT entry.* FROM ROWS FROM (jsonb_array_elements(p_items), unnest(p_events)) AS each (item, event)
+    CROSS JOIN LATERAL jsonb_populate_record(NULL::uploads, item -> 'upload' || jsonb_build_object(
+        'organization', p_organization, 'event_time', p_now, 'sequencer', event_sequencer(event),
+        'source', 'safelight', 'run', 1, 'classification_status', 'pending', 'drawn', 0,
+        'search', array_to_tsvector(ARRAY(SELECT jsonb_array_elements_text(item -> 'words')))::text
+    )) AS entry;
 END
 $$;
 
@@ -211,9 +236,10 @@ CREATE OR REPLACE FUNCTION library_differs(
 ) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
-    RETURN EXISTS (SELECT FROM uploads
-                   WHERE organization = p_organization AND name = p_name
-                     AND idempotency_key = p_marker AND checksum <> p_digest);
+    PERFORM FROM uploads
+    WHERE organization = p_organization AND name = p_name
+      AND idempotency_key = p_marker AND checksum <> p_digest;
+    RETURN FOUND;
 END
 $$;
 
@@ -238,7 +264,9 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
+    IF p_thumbnail IS NOT NULL THEN
+        PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
+    END IF;
     RETURN true;
 END
 $$;
@@ -390,22 +418,29 @@ BEGIN
 END
 $$;
 
--- The words of an entry come, move and go with it: a trigger, so that whatever writes an entry writes
+-- The words of an entry come, move and go with it: by triggers, so that whatever writes an entry writes
 -- them too, servers of the version before included.
+CREATE OR REPLACE FUNCTION upload_words_added() RETURNS trigger
+LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO upload_words (organization, word, event_time, name)
+    SELECT organization, left(word, 100), event_time, name
+    FROM fresh CROSS JOIN LATERAL unnest(tsvector_to_array(search)) AS word;
+    RETURN NULL;
+END
+$$;
+
 CREATE OR REPLACE FUNCTION upload_words_follow() RETURNS trigger
 LANGUAGE plpgsql AS $$
 DECLARE
-    known text[] := '{}';
+    known text[] := tsvector_to_array(OLD.search);
 BEGIN
-    IF TG_OP <> 'INSERT' THEN
-        known := tsvector_to_array(OLD.search);
-        IF TG_OP = 'DELETE' OR OLD.event_time <> NEW.event_time
-           OR NOT known <@ tsvector_to_array(NEW.search) THEN
-            PERFORM upload_words_forget(OLD.organization, known, OLD.event_time, OLD.name);
-            known := '{}';
-        END IF;
+    IF TG_OP = 'DELETE' OR OLD.event_time <> NEW.event_time
+       OR NOT known <@ tsvector_to_array(NEW.search) THEN
+        PERFORM upload_words_forget(OLD.organization, known, OLD.event_time, OLD.name);
+        known := '{}';
     END IF;
-    IF TG_OP <> 'DELETE' THEN
+    IF TG_OP = 'UPDATE' THEN
         INSERT INTO upload_words (organization, word, event_time, name)
         SELECT NEW.organization, left(word, 100), NEW.event_time, NEW.name
         FROM unnest(tsvector_to_array(NEW.search)) AS word WHERE word <> ALL (known);

@@ -1,22 +1,40 @@
--- Takes note of bytes that are on disk. Raises SL001 when the file must be looked at again, and
--- written this time: files of its shard were removed since `p_epoch` was read, or it is damaged.
+-- Takes note of bytes that are on disk: `p_landed` holds sha256, size, epoch and written of each file.
+-- Raises SL001 when one must be looked at again, and written this time: files of its shard were removed
+-- since its epoch was read, or it is damaged. In the order of their names, as everybody locks several.
+CREATE OR REPLACE FUNCTION blobs_take(p_landed jsonb, p_released_at bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    wanted integer;
+    locked integer;
+    taken  integer;
+BEGIN
+    -- In a statement of its own: only what is read after the locks is sure to be the newest.
+    SELECT count(DISTINCT landed ->> 'sha256'), count(shard_lock_shared(left(landed ->> 'sha256', 2)))
+    INTO wanted, locked FROM jsonb_array_elements(p_landed) AS landed;
+    INSERT INTO blobs AS known (sha256, size, released_at)
+    SELECT landed.sha256, max(landed.size), p_released_at
+    FROM jsonb_to_recordset(p_landed) AS landed (sha256 text, size bigint, epoch bigint)
+    JOIN blob_epochs ON shard = left(landed.sha256, 2)
+    GROUP BY landed.sha256 HAVING bool_and(landed.epoch = blob_epochs.epoch)
+    ORDER BY landed.sha256 COLLATE "C"
+    ON CONFLICT (sha256) DO UPDATE SET state = 'live', released_at = p_released_at
+        WHERE known.state <> 'damaged' OR known.sha256 IN (
+            SELECT landed ->> 'sha256' FROM jsonb_array_elements(p_landed) AS landed
+            WHERE (landed ->> 'written')::boolean);
+    GET DIAGNOSTICS taken = ROW_COUNT;
+    IF taken < wanted THEN
+        RAISE 'a file must be written again: %', p_landed USING ERRCODE = 'SL001';
+    END IF;
+END
+$$;
+
+-- The same of one.
 CREATE OR REPLACE FUNCTION blob_take(
     p_blob text, p_size bigint, p_epoch bigint, p_written boolean, p_released_at bigint
 ) RETURNS void
-LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM shard_lock_shared(left(p_blob, 2));
-    PERFORM FROM blob_epochs WHERE shard = left(p_blob, 2) AND epoch = p_epoch;
-    IF FOUND THEN
-        INSERT INTO blobs AS known (sha256, size, released_at)
-        VALUES (p_blob, p_size, p_released_at)
-        ON CONFLICT (sha256) DO UPDATE SET state = 'live', released_at = p_released_at
-            WHERE known.state <> 'damaged' OR p_written;
-    END IF;
-    IF NOT FOUND THEN
-        RAISE 'the file of blob % must be written again', p_blob USING ERRCODE = 'SL001';
-    END IF;
-END
+LANGUAGE sql AS $$
+    SELECT blobs_take(jsonb_build_array(jsonb_build_object(
+        'sha256', p_blob, 'size', p_size, 'epoch', p_epoch, 'written', p_written)), p_released_at)
 $$;
 
 CREATE OR REPLACE FUNCTION blob_release(p_blob text, p_now bigint) RETURNS void
@@ -87,11 +105,7 @@ CREATE OR REPLACE FUNCTION object_index(
 ) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
-    IF p_before.blob IS NOT NULL THEN
-        -- In the order of their names, so that two puts cannot wait for each other in a ring.
-        PERFORM FROM blobs WHERE sha256 IN (p_before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
-        PERFORM blob_release(p_before.blob, p_now);
-    END IF;
+    PERFORM object_replaced(p_before, p_blob, p_now);
     IF p_blob IS NOT NULL THEN
         PERFORM blob_take(p_blob, p_size, p_epoch, p_written, NULL);
     END IF;
@@ -106,8 +120,6 @@ BEGIN
     IF p_organization IS NULL THEN
         PERFORM object_count(p_key, p_before.metadata, -p_before.size);
         PERFORM object_count(p_key, p_metadata, p_size);
-    ELSIF p_before.size > 0 THEN
-        PERFORM quota_change(p_organization, -p_before.size);  -- its own were charged as it was uploaded
     END IF;
 END
 $$;
@@ -137,29 +149,61 @@ BEGIN
 END
 $$;
 
--- The same on the short road (upload_arrived in library.sql), where the event is told and heard in one:
--- nobody has to deliver it. Answers its id. `p_before` is what the key held, seen under its lock.
-CREATE OR REPLACE FUNCTION object_arrived(
-    p_before objects, p_key text, p_organization text, p_name text, p_landed jsonb,
-    p_content_type text, p_metadata jsonb, p_now bigint
-) RETURNS bigint
+-- What an object gives up for another of its key, whose lock is held, besides its row: its bytes, and what
+-- they count. The new one's were charged as it was uploaded.
+CREATE OR REPLACE FUNCTION object_replaced(p_before objects, p_blob text, p_now bigint) RETURNS void
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_before.blob IS NOT NULL THEN
+        -- In the order of their names, so that two puts cannot wait for each other in a ring.
+        PERFORM FROM blobs WHERE sha256 IN (p_before.blob, p_blob) ORDER BY sha256 FOR UPDATE;
+        PERFORM blob_release(p_before.blob, p_now);
+    END IF;
+    IF p_before.size > 0 AND p_before.organization IS NOT NULL THEN
+        PERFORM quota_change(p_before.organization, -p_before.size);
+    END IF;
+END
+$$;
+
+-- The same on the short road (uploads_arrived in library.sql), for many whose keys' locks are held. Each
+-- event is told and heard in one: nobody has to deliver it. Answers their ids.
+CREATE OR REPLACE FUNCTION objects_arrived(p_organization text, p_items jsonb, p_now bigint)
+RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    event constant bigint := nextval('object_events_id_seq');
-    size  constant bigint := (p_landed ->> 'size')::bigint;
-    etag  constant text := p_landed ->> 'etag';
+    files    constant jsonb := jsonb_path_query_array(p_items, '$[*].landed ? (@.place == "blob")');
+    events   constant bigint[] := ARRAY(
+        SELECT nextval('object_events_id_seq') FROM jsonb_array_elements(p_items));
+    ticketed record;
 BEGIN
-    PERFORM object_index(p_before, p_key, p_organization, p_name,
-                         CASE WHEN p_landed ->> 'place' = 'blob' THEN p_landed ->> 'sha256' END,
-                         (p_landed ->> 'epoch')::bigint, (p_landed ->> 'written')::boolean, size,
-                         p_content_type, p_metadata, etag, p_now, p_now);
+    IF files <> '[]' THEN
+        PERFORM blobs_take(files, NULL);
+    END IF;
+    INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
+                         etag, event_time)
+    SELECT p_organization || '/' || name, p_organization, name, true,
+           CASE WHEN item.landed ->> 'place' = 'blob' THEN item.landed ->> 'sha256' END,
+           (item.landed ->> 'size')::bigint, upload ->> 'mime_type', metadata,
+           item.landed ->> 'etag', p_now
+    FROM jsonb_to_recordset(p_items) AS item (name text, landed jsonb, upload jsonb, metadata jsonb)
+    ON CONFLICT (key) DO UPDATE
+        SET present = true, blob = excluded.blob, size = excluded.size,
+            content_type = excluded.content_type, metadata = excluded.metadata,
+            etag = excluded.etag, event_time = excluded.event_time;
     INSERT INTO object_events (id, source, action, key, organization, event_time, sequencer, etag,
                                size, metadata, received_at, delivered_at)
     OVERRIDING SYSTEM VALUE
-    VALUES (event, 'safelight', 'created', p_key, p_organization, p_now, event_sequencer(event),
-            etag, size, p_metadata, p_now, p_now);
-    PERFORM ticket_end((p_landed ->> 'ticket')::bigint, 'created', p_key, true);
-    RETURN event;
+    SELECT event, 'safelight', 'created', p_organization || '/' || (each ->> 'name'), p_organization,
+           p_now, event_sequencer(event), each -> 'landed' ->> 'etag',
+           (each -> 'landed' ->> 'size')::bigint, each -> 'metadata', p_now, p_now
+    FROM ROWS FROM (jsonb_array_elements(p_items), unnest(events)) AS told (each, event);
+    IF jsonb_path_exists(p_items, '$[*].landed.ticket ? (@ != null)') THEN
+        FOR ticketed IN SELECT each ->> 'name' AS name, (each -> 'landed' ->> 'ticket')::bigint AS id
+                        FROM jsonb_array_elements(p_items) AS each LOOP
+            PERFORM ticket_end(ticketed.id, 'created', p_organization || '/' || ticketed.name, true);
+        END LOOP;
+    END IF;
+    RETURN events;
 END
 $$;
 

@@ -24,6 +24,34 @@ BEGIN
 END
 $$;
 
+-- The same for many that are ready at once, each with a key and perhaps an owner. Answers their ids, NULL
+-- where a living job has the key.
+CREATE OR REPLACE FUNCTION jobs_enqueue(
+    p_kind text, p_organization text, p_node text, p_payloads jsonb[], p_keys text[],
+    p_owners text[], p_lease interval
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    ids  bigint[] := array_fill(NULL::bigint, ARRAY[cardinality(p_keys)]);
+    born record;
+BEGIN
+    FOR born IN
+        INSERT INTO jobs (kind, organization, node, payload, key, priority, status, run_at,
+                          claim, attempts, owner, lease, lease_until)
+        SELECT p_kind, p_organization, p_node, wanted.payload, wanted.key, 0,
+               CASE WHEN wanted.owner IS NULL THEN 'queued' ELSE 'running' END, now(),
+               (wanted.owner IS NOT NULL)::integer, (wanted.owner IS NOT NULL)::integer, wanted.owner,
+               CASE WHEN wanted.owner IS NOT NULL THEN p_lease END,
+               CASE WHEN wanted.owner IS NOT NULL THEN clock_timestamp() + p_lease END
+        FROM unnest(p_payloads, p_keys, p_owners) AS wanted (payload, key, owner)
+        ON CONFLICT (kind, key) WHERE key IS NOT NULL AND status <> 'dead' DO NOTHING
+        RETURNING id, key
+    LOOP
+        ids[array_position(p_keys, born.key)] := born.id;
+    END LOOP;
+    RETURN ids;
+END
+$$;
+
 -- A dead letter of what no job needs to try: it can never be done as it is, and a person is to see it.
 CREATE OR REPLACE FUNCTION job_letter(
     p_kind text, p_organization text, p_payload jsonb, p_error jsonb

@@ -88,10 +88,35 @@ CREATE OR REPLACE FUNCTION quota_uploads(
     p_organization text, p_count bigint, p_bytes bigint, p_now bigint
 ) RETURNS void
 LANGUAGE plpgsql AS $$
+DECLARE
+    charged record;
+    beyond  record;
 BEGIN
-    PERFORM quota_charge(p_organization, 'uploads_per_minute', p_count, p_now);
-    PERFORM quota_fold(p_organization);
-    PERFORM quota_charge(p_organization, 'stored_bytes', p_bytes, p_now);
+    PERFORM FROM quota_changes WHERE organization = p_organization LIMIT 1;
+    IF FOUND THEN
+        PERFORM quota_fold(p_organization);
+    END IF;
+    FOR charged IN
+        INSERT INTO quota_usage AS known (organization, meter, since, used)
+        VALUES (p_organization, 'stored_bytes', 0, p_bytes),
+               (p_organization, 'uploads_per_minute', p_now - p_now % 60000, p_count)
+        ON CONFLICT (organization, meter) DO UPDATE
+            SET since = quota_since(known.meter, known.since, p_now),
+                used = excluded.used
+                     + CASE WHEN known.since = quota_since(known.meter, known.since, p_now)
+                            THEN known.used ELSE 0 END
+        RETURNING meter, since, used,
+                  (SELECT nullif(most, 0) FROM quota_limits AS limits
+                   WHERE limits.organization IN (p_organization, '') AND limits.meter = known.meter
+                   ORDER BY limits.organization DESC LIMIT 1) AS most
+    LOOP
+        IF charged.used > charged.most THEN
+            beyond := charged;
+        END IF;
+    END LOOP;
+    IF beyond IS NOT NULL THEN
+        PERFORM quota_refuse(beyond.meter, beyond.most, beyond.since, p_now);
+    END IF;
 END
 $$;
 
