@@ -2550,7 +2550,8 @@ CREATE TABLE public.blobs (
     sha256 text NOT NULL COLLATE pg_catalog."C",
     size bigint NOT NULL,
     state text DEFAULT 'live'::text NOT NULL,
-    released_at bigint
+    released_at bigint,
+    CONSTRAINT blobs_state_check CHECK ((state = ANY (ARRAY['live'::text, 'condemned'::text, 'damaged'::text])))
 );
 
 CREATE TABLE public.blocklist (
@@ -2805,7 +2806,8 @@ CREATE TABLE public.object_events (
     size bigint,
     metadata jsonb,
     received_at bigint NOT NULL,
-    delivered_at bigint
+    delivered_at bigint,
+    CONSTRAINT object_events_action_check CHECK ((action = ANY (ARRAY['created'::text, 'deleted'::text])))
 );
 
 ALTER TABLE public.object_events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
