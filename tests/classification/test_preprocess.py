@@ -26,6 +26,7 @@ from photos.containers import claiming, grid
 from photos.corpus import heic, saved, scene
 from safelight.classification.base import Undecodable
 from safelight.classification.preprocess import Decoder, centre, fit
+from safelight.sandbox import swift
 
 RED, LIME, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 
@@ -299,3 +300,23 @@ def test_what_stands_behind_a_photograph_or_in_its_notes_is_no_scan_of_it(
     notes += small + (scan + bytes(18)) * 1_500
     for whole in (data + b"\0\0\0\x18ftypmp42" + scan * 2_000, data[:2] + notes + data[2:]):
         assert square(decoder, whole).shape == (224, 224, 3)
+
+
+@pytest.mark.parametrize("orientation", [1, *TRANSPOSED])
+@pytest.mark.parametrize("size", [(1414, 1414), (1999, 1333), (333, 777), (2400, 301)])
+def test_a_plain_photograph_is_drawn_swiftly_and_looks_the_same(
+    decoder: Decoder, size: tuple[int, int], orientation: int
+) -> None:
+    """As Pillow would scale it: not shifted, no other colours, not coarse."""
+    data = turned(opened(photo("coffee")).resize(size), orientation, "JPEG")
+    with decoder.decoded(data) as picture:
+        assert swift.suits(picture.image, fit(picture.size, 320))
+    found = thumbnail(decoder, data)
+    wanted = opened(photo("coffee")).resize(size).resize(fit(size, 320), Image.Resampling.LANCZOS)
+    assert found.size == wanted.size
+    assert np.abs(np.asarray(found, int) - np.asarray(wanted, int)).mean() < 6
+
+
+@pytest.mark.parametrize("size", [(60_000, 100), (100, 60_000), (4001, 1000)])
+def test_what_is_large_or_thin_is_not_copied(size: tuple[int, int]) -> None:
+    assert not swift.suits(Image.new("RGB", size), fit(size, 320))

@@ -27,6 +27,7 @@ from safelight.sandbox.protocol import LONGEST_WORDS, Answer, Request, SandboxTa
 
 _CONNECTION, _STATM = 3, 4  # the only descriptors besides the standard ones
 _FAILED = 70
+_SHORT = 64 * 1024
 # Numerical libraries start a thread for each core as they are loaded; a child works with one.
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
 
@@ -116,9 +117,13 @@ class _Size:
 
 
 def _say(connection: socket.socket, answer: Answer, *, last: bool = False) -> None:
-    connection.sendall(protocol.pack_answer(answer, last=last))
-    if answer.data:
-        connection.sendall(answer.data)
+    """What is short goes in one piece: whoever waits for it wakes up at each."""
+    head, data = protocol.pack_answer(answer, last=last), answer.data
+    if len(data) <= _SHORT:
+        head, data = head + data, b""
+    connection.sendall(head)
+    if data:
+        connection.sendall(data)
 
 
 def _words(error: BaseException) -> str:

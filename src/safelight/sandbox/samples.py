@@ -18,3 +18,6 @@ def samples() -> Iterator[bytes]:
         options = {} if kind == "GIF" else {"exif": exif.tobytes()}
         picture.save(out, kind, **options)
         yield out.getvalue()
+    out = io.BytesIO()
+    Image.new("RGBA", (48, 32)).save(out, "PNG")  # see-through: it is drawn in another way
+    yield out.getvalue()

@@ -7,7 +7,7 @@ frame, upright, never enlarged.
 
 import io
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from PIL import Image, ImageCms
 
@@ -47,10 +47,15 @@ def webp(small: Image.Image, profile: object, *, quality: int, method: int) -> b
     return out.getvalue()
 
 
+def is_foreign(profile: object) -> TypeGuard[bytes]:
+    """Whether it says that the colours are other than sRGB, and is to be believed."""
+    if not isinstance(profile, bytes) or len(profile) > _MOST_PROFILE_BYTES:
+        return False
+    return not _is_srgb(profile)
+
+
 def _in_srgb(small: Image.Image, profile: object) -> Image.Image:
-    if not isinstance(profile, bytes) or len(profile) > _MOST_PROFILE_BYTES or _is_srgb(profile):
-        return small
-    if small.mode not in {"RGB", "RGBA"}:
+    if not is_foreign(profile) or small.mode not in {"RGB", "RGBA"}:
         return small
     with suppress(ImageCms.PyCMSError, OSError, ValueError):
         source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
