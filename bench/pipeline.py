@@ -91,7 +91,9 @@ def _whole(found: Found, off: Flow, on: Flow, counted: Counted) -> Table:
     bare = found.bare
     table.add("`safelight serve` on an empty directory → answering", _seconds(found.starts), "", "")
     told = f"{bare.cpu():.1f} ms ({bare.threads} of threads {bare.told()})"
-    table.add("bare decode + infer loop alone, CPU per image, with its best threads", told, "", "")
+    table.add(
+        "bare decode + infer loop alone, CPU per image, with the threads that do most", told, "", ""
+    )
     table.add("whole pipeline, thumbnails off, CPU per image", f"{off.cpu:.1f} ms", "", "")
     table.add("… Safelight's own processes", f"{off.ours:.1f} ms", "", "")
     table.add("… PostgreSQL", f"{off.postgres:.1f} ms", "", "")
@@ -152,7 +154,7 @@ def _by_part(off: Flow, instant: Flow, bare: float) -> Table:
         "then the real one. Differences of a few tenths are noise.",
     )  # fmt: skip
     names = (
-        "reading the body off the socket", "frame and framework", "multipart", "hash and write",
+        "reading the body off the socket", "frame", "multipart", "hash and write",
         "fsync and rename", "token, record and answer",
     )  # fmt: skip
     before, database = 0.0, 0.0

@@ -42,7 +42,7 @@ from safelight.wiring import open_services
 
 TOKEN = "slt_" + "b" * 40
 LIMITS = UploadLimits(2**31, 10**9, ACCEPTED_TYPES)
-STEPS = ("drain", "framework", "parse", "hash and write", "fsync and rename", "whole upload")
+STEPS = ("drain", "frame", "parse", "hash and write", "fsync and rename", "whole upload")
 
 
 class Unsynced(Incoming):
@@ -68,7 +68,7 @@ def partial_app(step: str, directory: IngestDirectory) -> ASGIApp:
     @api.post("/api/upload", status_code=201)
     async def upload(http: Request) -> Response:
         content_type = http.headers["content-type"]
-        if step == "framework":
+        if step == "frame":
             async for _ in http.stream():
                 pass
         elif step == "parse":
