@@ -105,11 +105,11 @@ async def test_a_credential_that_was_seen_costs_no_statement(
         assert await asks.until_known(here, secret) == first
     statements: list[str] = []
 
-    async def borrow(*_: Any) -> Any:
+    def borrow(*_: Any) -> Any:
         statements.append("one")
         raise AssertionError("a connection was asked for")
 
-    monkeypatch.setattr(here.db, "_borrow", borrow)
+    monkeypatch.setattr(here.db, "connection", borrow)
     monkeypatch.setattr(here.bus, "behind", lambda: 0.0)  # however busy the machine is
     for secret in (cookie, token):
         assert (await asks.of(here, secret))[1] == 0

@@ -20,9 +20,9 @@ DELETE FROM objects; DELETE FROM blobs; DELETE FROM object_events; DELETE FROM j
 
 
 @pytest.fixture(scope="session")
-def shared_url(postgres_url: str) -> str:
-    asyncio.run(clone(postgres_url, "generations"))
-    return with_database(postgres_url, "generations")
+def shared_url(model_url: str) -> str:
+    asyncio.run(clone(model_url, "generations"))
+    return with_database(model_url, "generations")
 
 
 @pytest.fixture

@@ -46,9 +46,9 @@ GENERATIONS = [
 WEBHOOKS = [(DEEP, 400), (b"x" * (16 * 2**20 + 1), 413), (b"1" * 5000, 400), (b"\xff", 400)]
 
 
-async def test_bodies_on_the_whole_server(postgres_url: str, tmp_path: Path) -> None:
-    await clone(postgres_url, "hostile")
-    url = with_database(postgres_url, "hostile")
+async def test_bodies_on_the_whole_server(model_url: str, tmp_path: Path) -> None:
+    await clone(model_url, "hostile")
+    url = with_database(model_url, "hostile")
     async with (
         application(url, tmp_path, secret_key=SECRET_KEY) as app,
         app.client() as client,

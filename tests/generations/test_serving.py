@@ -35,12 +35,12 @@ def a_clip(server: Server) -> Any:
 
 
 @pytest.mark.process
-def test_clips_are_told_of_where_it_listens(postgres_url: str, tmp_path: Path) -> None:
+def test_clips_are_told_of_where_it_listens(model_url: str, tmp_path: Path) -> None:
     """The public address may lead through what this machine cannot reach."""
     port = free_port()
-    asyncio.run(clone(postgres_url, "serving"))
+    asyncio.run(clone(model_url, "serving"))
     environment = {
-        "SAFELIGHT_DATABASE_URL": with_database(postgres_url, "serving"),
+        "SAFELIGHT_DATABASE_URL": with_database(model_url, "serving"),
         "SAFELIGHT_PUBLIC_URL": NOBODY,
     }
     server = await_ready(
@@ -54,10 +54,10 @@ def test_clips_are_told_of_where_it_listens(postgres_url: str, tmp_path: Path) -
 
 
 @pytest.mark.process
-def test_clips_of_a_worker_that_reaches_no_server(postgres_url: str, tmp_path: Path) -> None:
+def test_clips_of_a_worker_that_reaches_no_server(model_url: str, tmp_path: Path) -> None:
     """It knows of the public address only, and perhaps stands on another machine."""
-    asyncio.run(clone(postgres_url, "working"))
-    url, public = with_database(postgres_url, "working"), {"SAFELIGHT_PUBLIC_URL": NOBODY}
+    asyncio.run(clone(model_url, "working"))
+    url, public = with_database(model_url, "working"), {"SAFELIGHT_PUBLIC_URL": NOBODY}
     environment = {"SAFELIGHT_DATABASE_URL": url, **public}
     port = free_port()
     server = launch(tmp_path, "--no-worker", "--port", str(port), environment=environment)

@@ -11,20 +11,20 @@ from ingest.sending import LIMIT
 
 
 @pytest.fixture(scope="session")
-def server(postgres_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(model_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     directory = tmp_path_factory.mktemp("upload")
     with running(
         directory, "--no-worker",
-        SAFELIGHT_DATABASE_URL=fresh_database(postgres_url),
+        SAFELIGHT_DATABASE_URL=fresh_database(model_url),
         SAFELIGHT_MAX_UPLOAD_BYTES=str(LIMIT),
     ) as server:  # fmt: skip
         yield server
 
 
-def fresh_database(postgres_url: str) -> str:
+def fresh_database(model_url: str) -> str:
     name = f"upload_{next(_numbers)}"
-    asyncio.run(_clone(postgres_url, name))
-    return with_database(postgres_url, name)
+    asyncio.run(_clone(model_url, name))
+    return with_database(model_url, name)
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator
 from itertools import count
-from urllib.parse import urlsplit, urlunsplit
 
-import asyncpg
 import pytest
 
+from conftest import _clone as clone
+from conftest import with_database
 from safelight.infra.db import Database
 
 _numbers = count(1)
@@ -21,22 +21,11 @@ INSERT INTO organizations (id, created_at) VALUES ('acme', 0), ('zeta', 0) ON CO
 """
 
 
-async def _clone(url: str, name: str) -> str:
-    parts = urlsplit(url)
-    # A database being copied must have no visitors, so this goes through another one.
-    connection = await asyncpg.connect(urlunsplit(parts._replace(path="/postgres")))
-    try:
-        await connection.execute(
-            f"CREATE DATABASE {name} TEMPLATE {parts.path.strip('/')} STRATEGY file_copy"
-        )
-    finally:
-        await connection.close()
-    return urlunsplit(parts._replace(path=f"/{name}"))
-
-
 @pytest.fixture(scope="session")
-def shared_url(postgres_url: str) -> str:
-    return asyncio.run(_clone(postgres_url, f"shared_{next(_numbers)}"))
+def shared_url(model_url: str) -> str:
+    name = f"shared_{next(_numbers)}"
+    asyncio.run(clone(model_url, name))
+    return with_database(model_url, name)
 
 
 @pytest.fixture
