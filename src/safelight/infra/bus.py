@@ -33,7 +33,7 @@ _CHANNEL = "safelight"
 _GATHER_SECONDS = 0.008
 _PING_SECONDS = 0.5
 _STOP_SECONDS = 1.0
-_ALONE_SECONDS = 5.0  # nobody has answered our greeting
+_ALONE_SECONDS = 2.0  # nobody has answered our greeting
 _LIMITS = Limits(connect=5, command=2)
 _RECONNECT_SECONDS = 0.25
 _GREETING_SECONDS = 30.0
