@@ -215,8 +215,11 @@ async def test_what_changes_nothing_is_no_news(here: World, there: World, asks: 
     nothing."""
     scene = await Scene(here).open()
     await asks.until_known(there, scene.secrets["token"])
-    times = there.credentials.known._times
     here.bus._send_soon = lambda *_: None  # type: ignore[method-assign]
+    await until(lambda: here.bus._sending is None)
+    opened = time.monotonic()
+    await until(lambda: there.bus._heard_all > opened)  # and of the opening all was
+    times = there.credentials.known._times
     here.clock.advance(hours=2)
     await caller(here, scene.secrets["browser"])
     await here.user("carol", {})
