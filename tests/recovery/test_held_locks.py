@@ -127,7 +127,7 @@ async def damage(app: Application, data_dir: Path) -> None:
     """A blob of a name that stays is found to be torn, and told of: in a round of its own, since one
     begins at every full hour, and the next a week later."""
     blob = await app.db.fetchval("SELECT blob FROM objects WHERE key = 'default/daisy.jpg'")
-    path = data_dir / "blobs" / blob[:2] / blob[2:4] / blob
+    path = data_dir / "blobs" / blob[:2] / blob
     path.unlink()
     path.write_bytes(b"torn")
     units = app.registry.get(Units)

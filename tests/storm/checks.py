@@ -221,7 +221,7 @@ async def _blobs(world: World) -> list[str]:
     crash left of a put; they are swept by age."""
     rows = await world.ask("SELECT sha256 FROM blobs WHERE state = 'live'")
     root = world.data_dir / "blobs"
-    files = {path.name: path for path in root.glob("??/??/*")}
+    files = {path.name: path for path in root.glob("??/*")}
     live = {row["sha256"] for row in rows}
     wrong = [f"live blob {name} has no file" for name in live - files.keys()]
     wrong += [

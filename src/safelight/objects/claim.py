@@ -7,7 +7,6 @@ and the database's rows belong together.
 """
 
 import asyncio
-from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +16,8 @@ from safelight.infra import identity
 from safelight.infra.db import Database
 from safelight.infra.injected import Ids
 from safelight.objects import repo
-from safelight.objects.local import BLOB_NAME, unusable
+from safelight.objects.local import unusable
+from safelight.objects.shelves import begin, blobs_in
 
 _SAMPLE = 1000
 _FEW = 3
@@ -32,6 +32,7 @@ async def claim_blobs(db: Database, root: Path, ids: Ids) -> None:
             raise ConfigurationError(_elsewhere(root, home, ours))
         await _ensure_related(db, root)
     try:
+        await asyncio.to_thread(begin, root, ids)  # while it is nobody's yet
         deed = await asyncio.to_thread(
             identity.claim, root, ours, ids, what="The blob directory", database=db.url
         )
@@ -44,7 +45,7 @@ async def claim_blobs(db: Database, root: Path, ids: Ids) -> None:
 
 async def _ensure_related(db: Database, root: Path) -> None:
     """A directory and a database from before either knew of the other."""
-    found = await asyncio.to_thread(lambda: list(islice(_blobs_in(root), _SAMPLE)))
+    found = await asyncio.to_thread(lambda: list(islice(blobs_in(root), _SAMPLE)))
     if found and not await repo.known(db, found):
         raise ConfigurationError(
             f"The blob directory {root} holds images, and the database at "
@@ -56,13 +57,6 @@ async def _ensure_related(db: Database, root: Path) -> None:
             f"The blob directory {root} is empty, and the database has images in it. Is its volume "
             "mounted? Start again when it is, or restore the directory from a backup."
         )
-
-
-def _blobs_in(root: Path) -> Iterator[str]:
-    """The names of blobs in a directory, whatever else it is."""
-    for path in root.glob("[0-9a-f][0-9a-f]/[0-9a-f][0-9a-f]/*"):
-        if BLOB_NAME.fullmatch(path.name):
-            yield path.name
 
 
 def _elsewhere(root: Path, home: tuple[str, str], ours: str) -> str:

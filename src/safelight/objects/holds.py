@@ -11,7 +11,8 @@ class Hold:
     """A shard's lock; let go by `release`, or when forgotten."""
 
     def __init__(self, path: Path, mode: int) -> None:
-        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file: int | None = None
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, mode)
 
     def release(self) -> None:

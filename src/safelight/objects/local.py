@@ -4,9 +4,9 @@ A put first makes its bytes safe as a blob nobody refers to, then writes index, 
 job in one transaction. Killed in between, it leaves at most a stray file, which collection sets
 aside.
 
-Blobs are files `{root}/aa/bb/<sha256>`, aa and bb being the name's first two bytes. Guarantees: a
-file under its name is whole and on disk, and so are the directories above it. A blob row whose
-state is live has its file, at every moment and after every crash:
+Blobs are files under their SHA-256 (shelves.py says where). Guarantees: a file under its name is
+whole and on disk, and so are the directories above it. A blob row whose state is live has its file,
+at every moment and after every crash:
 
 - A put holds its shard's lock shared from before it looks at the file until its rows are committed.
 - A file is removed only under the shard's exclusive lock, after its row was condemned and that was
@@ -21,7 +21,6 @@ Gap: the locks are the file system's. A volume shared between machines must supp
 import errno
 import fcntl
 import os
-import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,7 +40,6 @@ from safelight.infra.files import (
     make_directory,
     measure,
     measure_durable,
-    sync_directory,
 )
 from safelight.infra.identity import deed_in
 from safelight.infra.injected import Clock, Ids
@@ -49,6 +47,7 @@ from safelight.infra.lost_found import LostFound
 from safelight.objects import repo
 from safelight.objects.holds import Hold
 from safelight.objects.keys import owner_of, within
+from safelight.objects.shelves import Shelves
 from safelight.objects.store import (
     Beaten,
     Cleared,
@@ -69,7 +68,6 @@ from safelight.objects.store import (
 )
 
 _TAKES = 4
-BLOB_NAME = re.compile(r"[0-9a-f]{64}")
 # Another file system, one without hard links, too many of them, or a file that is not ours to link.
 _CANNOT_LINK = {errno.EXDEV, errno.EPERM, errno.EACCES, errno.EMLINK, errno.EOPNOTSUPP}
 
@@ -98,12 +96,12 @@ class Blobs:
     def __init__(self, root: Path, ids: Ids) -> None:
         self.root = root
         self._ids = ids
-        self._synced: set[Path] = set()
         self.drafts = root / "drafts"
         self._locks = root / "locks"
         try:
             for directory in (root, self.drafts, self._locks):
                 make_directory(directory)
+            self._shelves = Shelves(root, ids)
             self._deed = deed_in(root)
             self._inode = _inode(root)
             self.lost = LostFound(root)
@@ -111,7 +109,7 @@ class Blobs:
             raise unusable(root, error) from error
 
     def path(self, sha256: str) -> Path:
-        return self.root.joinpath(sha256[:2], sha256[2:4], sha256)
+        return self._shelves.path(sha256)
 
     def ensure_there(self) -> None:
         """The root is the directory it was, and not the mount point of a volume that went away. A
@@ -127,7 +125,7 @@ class Blobs:
             raise StoreUnavailable.because(
                 f"{self.root} is not the directory it was. Is its volume mounted?"
             )
-        self._synced.clear()
+        self._shelves.forget()
         self._inode = inode
 
     # Putting
@@ -137,9 +135,15 @@ class Blobs:
         if what is None or source.stat().st_size != what.size:
             what = measure_durable(source)
         what.expect(expected)
-        self.ensure_there()
-        hold = Hold(self._locks / what.sha256[:2], fcntl.LOCK_SH)
+        hold = self._hold(what.sha256[:2])
         return Staged(what, hold, self.place(source, what))
+
+    def _hold(self, shard: str) -> Hold:
+        try:
+            return Hold(self._locks / shard, fcntl.LOCK_SH)
+        except FileNotFoundError:
+            self.ensure_there()
+            raise
 
     def place(self, source: Path, what: Measured, *, anew: bool = False) -> bool:
         """Under the shard's lock. A file that is there is left alone, unless it is to be written
@@ -149,7 +153,7 @@ class Blobs:
         replace = not linked and (anew or not _has_size(final, what.size))
         if replace:
             self._replace(source, final, what)
-        self._sync(final.parent)
+        self._shelves.sync(final.parent)
         self.ensure_there()  # what was written is where its row will say
         return linked or replace
 
@@ -158,11 +162,17 @@ class Blobs:
         try:
             return _link(source, final)
         except FileNotFoundError:  # or the source is away, as the second try says then
-            self._make_directory(final.parent)
+            self._make(final.parent)
             return _link(source, final)
 
+    def _make(self, directory: Path) -> None:
+        """Not below the mount point of a volume that went away."""
+        self.ensure_there()
+        self._shelves.make(directory)
+
     def _replace(self, source: Path, final: Path, what: Measured) -> None:
-        self._make_directory(final.parent)
+        if not final.parent.exists():
+            self._make(final.parent)
         draft = self.drafts / self._ids.short("draft")
         if not _link(source, draft):
             copy(source, draft, what)
@@ -170,25 +180,6 @@ class Blobs:
         os.rename(draft, final)  # noqa: PTH104 - one system call, as documented
         hit("objects.drop_draft")
         draft.unlink(missing_ok=True)  # renaming over another name of the same file leaves both
-
-    def _make_directory(self, path: Path) -> None:
-        self._synced.discard(path)
-        try:
-            path.mkdir(exist_ok=True, mode=0o700)
-        except FileNotFoundError:
-            self._synced.discard(path.parent)
-            path.parent.mkdir(exist_ok=True, mode=0o700)
-            path.mkdir(exist_ok=True, mode=0o700)
-
-    def _sync(self, path: Path) -> None:
-        """The file's entry, and, until this process has once seen to it, the directories'."""
-        hit("objects.fsync_directory")
-        sync_directory(path)
-        for directory in (path, path.parent):
-            if directory not in self._synced:
-                hit("objects.fsync_parent")
-                sync_directory(directory.parent)
-                self._synced.add(directory)
 
     # Reading
 
@@ -244,9 +235,7 @@ class Blobs:
     def files(self, shard: str) -> list[BlobFile]:
         """Only what we could have written."""
         found = []
-        for path in (self.root / shard).glob("??/*"):
-            if not BLOB_NAME.fullmatch(path.name) or self.path(path.name) != path:
-                continue
+        for path in self._shelves.files(shard):
             try:
                 status = path.lstat()
             except FileNotFoundError:

@@ -26,6 +26,7 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.steady import SteadyTime
 from safelight.objects import repo
 from safelight.objects.local import Blobs
+from safelight.objects.shelves import SHARDS
 from safelight.objects.store import Blob, DamagedObject
 
 DAY_MS = 86_400_000
@@ -34,7 +35,6 @@ STRAY_MS = DAY_MS
 SCRUB_ROUND_MS = 7 * DAY_MS
 _CONDEMNED_AT_A_TIME = 1000
 _REMOVED_AT_A_TIME = 1000
-_SHARDS = [f"{n:02x}" for n in range(256)]
 _SHARDS_A_RUN = 32
 _STRAYS = "strays"  # the names of the walks
 _SCRUB = "scrub"
@@ -88,11 +88,11 @@ class Collect:
     async def _look_for_strays(self) -> None:
         """Looks through a part of the directory each time."""
         position, _ = await repo.walk_of(self._db, _STRAYS) or ("", 0)
-        shards = [shard for shard in _SHARDS if shard > position][:_SHARDS_A_RUN]
+        shards = [shard for shard in SHARDS if shard > position][:_SHARDS_A_RUN]
         strays = await self._strays_of(shards)
         if strays:  # a few here may be part of many
-            await self._set_aside(strays, await self._strays_of(_SHARDS))
-        at_end = not shards or shards[-1] == _SHARDS[-1]
+            await self._set_aside(strays, await self._strays_of(SHARDS))
+        at_end = not shards or shards[-1] == SHARDS[-1]
         await repo.set_walk(self._db, _STRAYS, "" if at_end else shards[-1], 0)
 
     async def _strays_of(self, shards: Sequence[str]) -> dict[str, list[str]]:
