@@ -24,7 +24,7 @@ from bench.processes import Usage
 from bench.server import TOKEN, Measured, serving
 
 UPDATED = "classification_updated"
-_WARM = 40  # loads the model, fills the pools
+_WARM = 160  # loads the model, fills the pools, and lets each connection make its plans
 _LEAST_SHOWN = 0.02  # statements per image
 
 

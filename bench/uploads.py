@@ -49,7 +49,7 @@ class Unsynced(Incoming):
     """Everything but making it durable and visible."""
 
     def finish(self, extension: str) -> Path:
-        return self._hidden.with_suffix(f".{extension}")
+        return Path(self._hidden).with_suffix(f".{extension}")
 
 
 async def drain(scope: Scope, receive: Receive, send: Send) -> None:

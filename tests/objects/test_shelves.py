@@ -20,7 +20,7 @@ WIDE, DEEP = Path(NAME[:2], NAME), Path(NAME[:2], NAME[2:4], NAME)
 
 
 def lies(root: Path) -> Path:
-    return Shelves(root, RandomIds()).path(NAME).relative_to(root)
+    return Path(Shelves(root, RandomIds()).path(NAME)).relative_to(root)
 
 
 def leave(root: Path, where: Path, content: bytes = b"one") -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import socket
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ from safelight.wiring import open_services
 
 _LAST_WORDS_SECONDS = 10.0
 _LEFT_OVER = 10_000
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # malloc.h
+_KEPT_BYTES = 8 * 1024 * 1024
 DataDir = Annotated[Path | None, typer.Option("--data-dir", help="Where everything is kept.")]
 
 
@@ -52,6 +55,16 @@ def prepare(settings: Settings) -> None:
     logs.configure(settings.log_format, settings.log_level)
     failpoints.arm_all(settings.failpoints)
     open_more_files()
+    keep_freed_memory()
+
+
+def keep_freed_memory() -> None:
+    """A little of it: pieces of bodies come and go with every upload, and what is given back to the
+    system has to be asked for again, page by page. Not every C library can be told."""
+    with contextlib.suppress(AttributeError):
+        tune = ctypes.CDLL(None).mallopt
+        tune(_TRIM_THRESHOLD, _KEPT_BYTES)
+        tune(_MMAP_THRESHOLD, _KEPT_BYTES // 2)
 
 
 def settle_memory() -> None:

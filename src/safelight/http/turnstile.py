@@ -8,7 +8,7 @@ the end with the client. Steps are short while every byte may mean work, and lon
 import asyncio
 from typing import Any, Protocol, cast
 
-SHORT_STEP, LONG_STEP = 16 * 1024, 128 * 1024
+SHORT_STEP, LONG_STEP = 16 * 1024, 256 * 1024
 
 
 class Passing(Protocol):

@@ -146,7 +146,7 @@ def write_once(path: Path, text: str, ids: Ids) -> None:
     sync_directory(path.parent)
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: Path | str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -164,7 +164,7 @@ class SharedSync:
     under way waits for the next, and that serves everybody who asked before it began."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = str(path)
         self._asking, self._syncing = Lock(), Lock()
         self._asked = self._served = 0
 

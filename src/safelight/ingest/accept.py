@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -132,7 +132,7 @@ class Ingest:
         places = self._under_way.get(organization) or asyncio.Semaphore(self.limits.at_once)
         self._under_way[organization] = places
         try:
-            async with asyncio.timeout(_TURN_SECONDS):
+            async with asyncio.timeout(_TURN_SECONDS) if places.locked() else nullcontext():
                 await places.acquire()
         except TimeoutError:
             raise TooManyUnderWay(retry_after=_AGAIN_SECONDS) from None

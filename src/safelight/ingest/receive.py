@@ -175,8 +175,8 @@ class Incoming:
     def __init__(self, directory: IngestDirectory, image_id: ImageId) -> None:
         self._directory = directory
         self.image_id = image_id
-        self._hidden = directory.path / f".{image_id}.part"
-        self._made: list[Path] = []
+        self._hidden = f"{directory.path}/.{image_id}.part"
+        self._made: list[str] = []
         self._file: int | None = None
         self._hash = hashlib.sha256()
         self.size = 0
@@ -212,7 +212,7 @@ class Incoming:
 
     def finish(self, extension: str) -> Path:
         """Makes the file durable and visible under its final name."""
-        final = self._directory.path / f"{self.image_id}.{extension}"
+        final = f"{self._directory.path}/{self.image_id}.{extension}"
         assert self._file is not None  # noqa: S101 - an empty upload never gets this far
         try:
             hit("ingest.fsync")
@@ -226,7 +226,7 @@ class Incoming:
             self._directory.sync_together()
         except OSError as error:
             raise storage_error(error) from error
-        return final
+        return Path(final)
 
     @property
     def begun(self) -> bool:
@@ -240,7 +240,7 @@ class Incoming:
             self._file = None
         for path in self._made:
             hit("ingest.discard")
-            path.unlink(missing_ok=True)
+            Path(path).unlink(missing_ok=True)
 
 
 def storage_error(error: OSError) -> StorageError:

@@ -2,7 +2,6 @@
 
 import fcntl
 import os
-from pathlib import Path
 
 from safelight.infra.files import close_at_once
 
@@ -10,7 +9,7 @@ from safelight.infra.files import close_at_once
 class Hold:
     """A shard's lock; let go by `release`, or when forgotten."""
 
-    def __init__(self, path: Path, mode: int) -> None:
+    def __init__(self, path: str, mode: int) -> None:
         self._file: int | None = None
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._file, mode)

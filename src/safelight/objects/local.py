@@ -97,9 +97,9 @@ class Blobs:
         self.root = root
         self._ids = ids
         self.drafts = root / "drafts"
-        self._locks = root / "locks"
+        self._locks = f"{root}/locks"
         try:
-            for directory in (root, self.drafts, self._locks):
+            for directory in (root, self.drafts, root / "locks"):
                 make_directory(directory)
             self._shelves = Shelves(root, ids)
             self._deed = deed_in(root)
@@ -109,7 +109,7 @@ class Blobs:
             raise unusable(root, error) from error
 
     def path(self, sha256: str) -> Path:
-        return self._shelves.path(sha256)
+        return Path(self._shelves.path(sha256))
 
     def ensure_there(self) -> None:
         """The root is the directory it was, and not the mount point of a volume that went away. A
@@ -140,7 +140,7 @@ class Blobs:
 
     def _hold(self, shard: str) -> Hold:
         try:
-            return Hold(self._locks / shard, fcntl.LOCK_SH)
+            return Hold(f"{self._locks}/{shard}", fcntl.LOCK_SH)
         except FileNotFoundError:
             self.ensure_there()
             raise
@@ -148,31 +148,30 @@ class Blobs:
     def place(self, source: Path, what: Measured, *, anew: bool = False) -> bool:
         """Under the shard's lock. A file that is there is left alone, unless it is to be written
         anew; true if it was written."""
-        final = self.path(what.sha256)
-        linked = not anew and self._link(source, final)
+        final = self._shelves.path(what.sha256)
+        linked = not anew and self._link(source, final, what)
         replace = not linked and (anew or not _has_size(final, what.size))
         if replace:
             self._replace(source, final, what)
-        self._shelves.sync(final.parent)
+        self._shelves.sync(what.sha256)
         self.ensure_there()  # what was written is where its row will say
         return linked or replace
 
-    def _link(self, source: Path, final: Path) -> bool:
+    def _link(self, source: Path, final: str, what: Measured) -> bool:
         """Mostly the directory is there, and asking first would be one more call for each file."""
         try:
             return _link(source, final)
         except FileNotFoundError:  # or the source is away, as the second try says then
-            self._make(final.parent)
+            self._make_directory(what)
             return _link(source, final)
 
-    def _make(self, directory: Path) -> None:
+    def _make_directory(self, what: Measured) -> None:
         """Not below the mount point of a volume that went away."""
         self.ensure_there()
-        self._shelves.make(directory)
+        self._shelves.make(what.sha256)
 
-    def _replace(self, source: Path, final: Path, what: Measured) -> None:
-        if not final.parent.exists():
-            self._make(final.parent)
+    def _replace(self, source: Path, final: str, what: Measured) -> None:
+        self._make_directory(what)
         draft = self.drafts / self._ids.short("draft")
         if not _link(source, draft):
             copy(source, draft, what)
@@ -198,7 +197,7 @@ class Blobs:
 
     def open(self, sha256: str) -> int:
         with self._reading(sha256):
-            return os.open(self.path(sha256), os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(self._shelves.path(sha256), os.O_RDONLY | os.O_CLOEXEC)
 
     def expect(self, sha256: str, file: int, size: int) -> None:
         """Raises unless the open file has its size."""
@@ -223,7 +222,7 @@ class Blobs:
     def alone(self, shard: str) -> Hold | None:
         """The shard's exclusive lock, unless somebody is putting there."""
         try:
-            return Hold(self._locks / shard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return Hold(f"{self._locks}/{shard}", fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return None
 
@@ -256,7 +255,7 @@ def unusable(root: Path, error: OSError) -> ConfigurationError:
     )
 
 
-def _link(source: Path, target: Path) -> bool:
+def _link(source: Path, target: Path | str) -> bool:
     """False: not this way. The target may have appeared, or the file systems do not allow it."""
     try:
         hit("objects.link")
@@ -270,9 +269,9 @@ def _link(source: Path, target: Path) -> bool:
     return True
 
 
-def _has_size(path: Path, size: int) -> bool:
+def _has_size(path: str, size: int) -> bool:
     try:
-        return path.stat().st_size == size
+        return os.stat(path).st_size == size  # noqa: PTH116 - text, as above
     except FileNotFoundError:
         return False
 

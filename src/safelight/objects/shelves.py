@@ -27,48 +27,51 @@ SHARDS: Final = tuple(f"{number:02x}" for number in range(256))
 
 
 class Shelves:
-    """Blocks: for threads."""
+    """Blocks: for threads. Paths are text on the way of every image, where a `Path` costs more than
+    the call it is for."""
 
     def __init__(self, root: Path, ids: Ids) -> None:
-        self._root = root
+        self._root = str(root)
         self._wide = begin(root, ids)
         self._making = Lock()
-        self._seen: set[Path] = set()
+        self._seen: set[str] = set()
 
-    def path(self, sha256: str) -> Path:
+    def directory(self, sha256: str) -> str:
         if self._wide:
-            return self._root.joinpath(sha256[:2], sha256)
-        return self._root.joinpath(sha256[:2], sha256[2:4], sha256)
+            return f"{self._root}/{sha256[:2]}"
+        return f"{self._root}/{sha256[:2]}/{sha256[2:4]}"
+
+    def path(self, sha256: str) -> str:
+        return f"{self.directory(sha256)}/{sha256}"
 
     def files(self, shard: str) -> Iterator[Path]:
         """Only what a put could have written."""
-        for path in (self._root / shard).glob("*" if self._wide else "??/*"):
-            if _BLOB.fullmatch(path.name) and self.path(path.name) == path:
+        for path in Path(self._root, shard).glob("*" if self._wide else "??/*"):
+            if _BLOB.fullmatch(path.name) and self.path(path.name) == str(path):
                 yield path
 
-    def make(self, directory: Path) -> None:
-        """One that a file is to lie in, and that is not there; with all its like."""
+    def make(self, sha256: str) -> None:
+        """The directory that a file is to lie in, and that is not there; with all its like."""
         with self._making:
             self._seen.clear()
-            if not self._wide:
-                directory.parent.mkdir(exist_ok=True, mode=0o700)
-                directory.mkdir(exist_ok=True, mode=0o700)
-                return
-            for shard in SHARDS:
-                (self._root / shard).mkdir(exist_ok=True, mode=0o700)
+            shards = SHARDS if self._wide else (sha256[:2], f"{sha256[:2]}/{sha256[2:4]}")
+            for shard in shards:
+                Path(self._root, shard).mkdir(exist_ok=True, mode=0o700)
 
-    def sync(self, directory: Path) -> None:
+    def sync(self, sha256: str) -> None:
         """A file's entry, and, until this process has once seen to it, the directories'."""
+        directory = self.directory(sha256)
         hit("objects.fsync_directory")
         sync_directory(directory)
-        while directory != self._root:
-            above = directory.parent
-            known = above if self._wide else directory  # all of the wide ones are made together
-            if known not in self._seen:
-                hit("objects.fsync_parent")
-                sync_directory(above)
-                self._seen.add(known)
-            directory = above
+        # The wide ones are made together, and seen to together.
+        known, above = (self._root, 1) if self._wide else (directory, 2)
+        if known in self._seen:
+            return
+        for _ in range(above):
+            directory = directory.rpartition("/")[0]
+            hit("objects.fsync_parent")
+            sync_directory(directory)
+        self._seen.add(known)
 
     def forget(self) -> None:
         """The root is another one."""
