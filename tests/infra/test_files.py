@@ -1,6 +1,7 @@
 """Files that are there after a power cut, or not at all."""
 
 import errno
+import gc
 import threading
 import time
 from pathlib import Path
@@ -85,10 +86,10 @@ def test_a_sync_serves_all_who_asked_before_it_began(
     under_way, go = threading.Event(), threading.Event()
     syncs: list[list[str]] = []
 
-    def slow(path: Path) -> None:
+    def slow(path: str) -> None:
         under_way.set()
         go.wait(20)
-        syncs.append(sorted(entry.name for entry in path.iterdir()))
+        syncs.append(sorted(entry.name for entry in Path(path).iterdir()))
 
     monkeypatch.setattr(files, "sync_directory", slow)
     shared = files.SharedSync(tmp_path)
@@ -110,6 +111,13 @@ def test_a_sync_serves_all_who_asked_before_it_began(
         thread.join(20)
     assert len(syncs) == 2
     assert syncs[-1] == ["a", "b", "c"]
+
+
+def test_a_file_that_could_not_be_made_leaves_nothing_to_close(tmp_path: Path) -> None:
+    """Exceptions in destructors fail a test."""
+    with pytest.raises(FileNotFoundError):
+        files.Receiving(tmp_path / "away" / "draft")
+    gc.collect()
 
 
 def test_a_sync_that_fails_serves_nobody(tmp_path: Path) -> None:

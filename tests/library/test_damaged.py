@@ -1,8 +1,6 @@
 """What is the image's own fault ends its run at once, or at the second death, and is its owner's."""
 
 import errno
-import os
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +10,7 @@ from library.reconciling import entry, stored, story, world_of
 from library.scripted import BROKEN, Mood
 from library.truth import check_end
 from library.world import World
+from objects.trouble import unreadable_blobs
 from safelight.infra.queue.jobs import Dead, Done, PutBack
 
 RUN = "classification.run"
@@ -114,16 +113,8 @@ async def test_a_disk_in_trouble_is_waited_for(
 ) -> None:
     """As a volume that came back with another owner: no image is to blame, and people hear what to
     do instead of where the file lies."""
-    opened = os.open
-
-    def refuse(path: Any, *how: int) -> int:
-        if isinstance(path, Path):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
-        return opened(path, *how)
-
     world = await ready(make_world)
-    with monkeypatch.context() as trouble:
-        trouble.setattr("safelight.objects.local.os.open", refuse)
+    with unreadable_blobs(monkeypatch, errno.EACCES):
         outcomes = [await tried(world, "answer") for _ in range(6)]
     assert [type(outcome) for outcome in outcomes] == [PutBack] * 6
     assert await world.dead_letters() == []

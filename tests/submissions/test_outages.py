@@ -2,14 +2,13 @@
 
 import asyncio
 import errno
-import os
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from objects.trouble import unreadable_blobs
 from safelight.accounts.access import Role
 from safelight.classification.base import Drawing, ModelAway, ModelError, Prediction
 from safelight.infra import failpoints
@@ -136,16 +135,8 @@ async def test_whatever_is_away_is_waited_for(desk: Desk, trouble: BaseException
 async def test_a_disk_that_cannot_be_read_is_waited_for(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opened = os.open
-
-    def fail(path: Any, *how: int) -> int:
-        if isinstance(path, Path):
-            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
-        return opened(path, *how)
-
     submission = await desk.submit()
-    with monkeypatch.context() as trouble:
-        trouble.setattr("safelight.objects.local.os.open", fail)
+    with unreadable_blobs(monkeypatch, errno.EIO):
         await desk.work()
         error = (await desk.value(f"inflight:{submission}"))["error"]
         await pass_time(desk, minutes=120)

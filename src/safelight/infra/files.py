@@ -50,9 +50,8 @@ class Receiving:
         self.path = path
         self._hash = hashlib.sha256()
         self._size = 0
-        self._file: int | None = os.open(
-            path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600
-        )
+        self._file: int | None = None  # first, for what closes it when it cannot be made
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 
     def write(self, chunk: bytes | bytearray) -> None:
         assert self._file is not None  # noqa: S101 - nobody writes after the end
