@@ -45,7 +45,7 @@ format: $(VENV)/.dev ## Format and sort imports
 docs: $(VENV)/.dev ## Write the generated pages anew
 	$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.bench ## Measure, and write docs/performance.md (PARTS="pipeline growth": print those)
+bench: $(VENV)/.bench ## Measure, and write docs/performance.md (PARTS="pipeline growth": only those)
 	$(BIN)/python -m bench $(PARTS)
 
 lock: $(VENV)/.dev ## Pin what is installed anew, with hashes (after a change of pyproject.toml)

@@ -1,6 +1,5 @@
-"""`make bench`: measures everything and keeps the last run in docs/performance.md.
-
-Name parts to run only those, without writing the page: `python -m bench queue pipeline`.
+"""`make bench`: measures everything, or the parts that are named, and keeps of each the last run in
+docs/performance.md. `python -m bench queue pipeline` is the same.
 """
 
 import platform
@@ -43,8 +42,8 @@ def main() -> None:
         print(f"… {name}", file=sys.stderr, flush=True)
         shown = [each.markdown() for each in PARTS[name]()]
         print("\n".join(shown), flush=True)
-        if len(sys.argv) == 1:  # after each part: a run that is cut short keeps what it measured
-            PAGE.write_text(updated(PAGE.read_text(), name, "\n".join([_machine(), *shown])))
+        # After each part: a run that is cut short keeps what it measured.
+        PAGE.write_text(updated(PAGE.read_text(), name, "\n".join([_machine(), *shown])))
 
 
 def updated(page: str, name: str, text: str) -> str:
