@@ -23,7 +23,7 @@ serve: $(VENV)/.runtime ## Run Safelight on http://127.0.0.1:8000
 	@$(BIN)/safelight serve
 
 test: $(VENV)/.dev ## Run every test, browser included
-	@$(BIN)/python tests/browser/chromium.py
+	@$(BIN)/python tests/programs.py chromium pgbouncer
 	$(BIN)/python -m pytest -n $${PYTEST_WORKERS:-4} --dist worksteal -q
 
 again: $(VENV)/.dev ## Run the tests that failed once more, one at a time

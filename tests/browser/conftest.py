@@ -15,7 +15,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
-from browser import chromium
+import programs
 from conftest import reachable_directory
 from harness import Server, eventually, running
 
@@ -45,8 +45,8 @@ class Console:
 # Of a module, not of the session: while Playwright runs, no other test can have an event loop.
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    executable = chromium.find()
-    assert executable, "install Chromium: python tests/browser/chromium.py"
+    executable = programs.find("chromium")
+    assert executable, "install Chromium: python tests/programs.py chromium"
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=executable, args=OPTIONS)
         yield browser
