@@ -4,6 +4,10 @@ Guarantees
 - A connection is handed out clean, since nobody may leave SET, LISTEN or a session-level advisory
   lock on a pooled connection (asking the server to reset it costs more than most of our
   statements). Giving it back neither raises nor waits: one in doubt is ended instead.
+- Connections lead to a server that takes writes: of the hosts an address names, and behind a name
+  that has moved on, a standby is not one. Whoever finds itself on a server that has become one ends
+  what it has, and the next statement goes where the writes are. (An address may ask for another
+  kind itself, by `target_session_attrs`.)
 - A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of LOST, and
   then the outcome of a COMMIT is unknown. Both, and a server that is short of something, are AWAY.
 - Connections are shared between organizations (turns.py): however many statements of one wait for
@@ -30,6 +34,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
 from safelight.errors import Unavailable
 from safelight.infra import failpoints
@@ -79,8 +84,11 @@ UNREACHABLE: tuple[type[Exception], ...] = (*LOST, *SHORT, OSError, TimeoutError
 # All of it, for code that waits and tries again.
 AWAY: tuple[type[Exception], ...] = (Unavailable, *UNREACHABLE)
 
+# The server was the one that takes writes and is not any more, and all its connections are as good.
+_DEMOTED = asyncpg.ReadOnlySQLTransactionError
 _RELEASE_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
+_WRITES = SessionAttribute.read_write
 _HALFVEC = struct.Struct("!HH")  # how many numbers, and nothing
 _KEEPALIVE = (10, 5, 3)  # idle, between probes, how many
 
@@ -173,6 +181,7 @@ async def connect(
         timeout=limits.connect,
         command_timeout=command,
         server_settings=limits.as_settings(**more),
+        target_session_attrs=None if "target_session_attrs" in url else _WRITES,
     )
     _keep_alive(connection, limits)
     return connection
@@ -357,13 +366,14 @@ def _of_halfvec(sent: bytes) -> bytes:
 
 
 def _in_doubt(error: BaseException) -> bool:
-    """Whether a statement may still be under way, or its connection is of no more use."""
+    """Whether a statement may still be under way, or its connection is of no more use, and others
+    may be like it."""
     causes: list[BaseException] = []
     cause: BaseException | None = error
     while cause is not None and cause not in causes:  # somebody may raise an error from itself
         causes.append(cause)
         cause = cause.__cause__
-    return any(isinstance(each, (*STATEMENT_LOST, asyncio.CancelledError)) for each in causes)
+    return any(isinstance(each, (*STATEMENT_LOST, _DEMOTED, asyncio.CancelledError)) for each in causes)
 
 
 def _is_cancelling(connection: Any) -> bool:
