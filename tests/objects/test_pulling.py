@@ -31,13 +31,17 @@ from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.metrics import Metrics
-from safelight.infra.queue.jobs import Done, Job, JobId, Retry, Verdict
+from safelight.infra.queue.handlers import Handler
+from safelight.infra.queue.jobs import Done, Job, JobId, Nothing, Retry, Verdict
 from safelight.objects.jobs import PULL
 from safelight.objects.notifications.couriers import cloudflare, sqs
 from safelight.objects.notifications.couriers.base import HIDDEN_SECONDS, CourierAway
 from safelight.objects.notifications.couriers.registry import COURIERS, open_courier
 from safelight.objects.notifications.intake import Intake, IntakeCounts
 from safelight.objects.notifications.pull import PullNotices, wait_of
+from safelight.settings import load
+from safelight.testing.base import open_base
+from safelight.testing.hands import Hands
 
 NOW = SENT_MS + 7000
 UNREADABLE = {"colour": "red"}
@@ -330,6 +334,46 @@ async def test_doubled_and_out_of_order(world: Pulling) -> None:
     assert sorted(set(await world.names())) == [f"{number}.jpg" for number in range(4)]
     assert world.office.waiting == []
     assert world.counted("received") == 8
+
+
+async def test_whoever_fetched_dies_and_another_one_goes_on(world: Pulling) -> None:
+    """There is one at a time, and what it had in hand is there again."""
+    url = world.db.url
+    async with open_base(load(), url, [PULL]) as here, open_base(load(), url, [PULL]) as there:
+        first, second = (
+            Hands(base.queue, [Handler(PULL, world.pull.handle)]) for base in (here, there)
+        )
+        for _ in range(3):  # ticks of the schedule
+            await here.queue.enqueue(here.db, PULL, Nothing(), organization=None, key=PULL.name)
+        world.office.send(news())
+        job = await first.claim(PULL.name)
+        assert job
+        assert await second.claim(PULL.name) is None
+        failpoints.arm("objects.answer_notices", "raise@1")
+        outcome = await first.run(job)
+        await first.end_leases()
+        world.office.advance(HIDDEN_SECONDS)
+        assert await second.work() == 1
+        await first.write(job, outcome)  # refused: it is somebody else's
+        assert world.office.waiting == []
+        left = "SELECT count(*) FROM jobs WHERE kind = $1"
+        assert await world.db.fetchval(left, PULL.name) == 0
+
+
+async def test_the_job_waits_as_long_as_the_courier_asks(world: Pulling) -> None:
+    async with open_base(load(), world.db.url, [PULL]) as base:
+        hands = Hands(base.queue, [Handler(PULL, world.pull.handle)])
+        await base.queue.enqueue(base.db, PULL, Nothing(), organization=None)
+        world.office.next(turned_away(429, "90"))
+        assert await hands.work() == 1
+        row = await base.db.fetchrow(
+            "SELECT status, attempts, waits, run_at - now() AS wait, error FROM jobs"
+        )
+        assert row
+        assert (row["status"], row["attempts"], row["waits"]) == ("delayed", 0, 1)
+        assert row["wait"].total_seconds() > 60
+        assert row["error"]["code"] == "NOTIFICATIONS_AWAY"
+        assert "answered 429" in row["error"]["message"]
 
 
 # A courier that is away
