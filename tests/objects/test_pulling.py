@@ -476,6 +476,11 @@ async def test_messages_without_a_receipt_are_left(world: Pulling) -> None:
         ("sqs://a/b?region=r&access_key_id=x", "AWS_SECRET_ACCESS_KEY"),
         ("sqs://a/b?region=r&token=x", "no token"),
         ("sqs://a/b?region=r&access_key_id=x&secret_access_key=y&endpoint=host", "https://host"),
+        (
+            "sqs://a/b?region=r&access_key_id=x&secret_access_key=y&endpoint=http://h/p",
+            "https://host",
+        ),
+        ("cloudflare-queue://a/b?token=t&endpoint=https://me:hidden@host", "https://host"),
         ("cloudflare-queue://a/b", "token="),
         ("cloudflare-queue://a/b?token=ü", "token="),
         ("cloudflare-queue://a/b?region=r", "no region"),

@@ -91,9 +91,11 @@ def parse_address(url: str) -> CourierAddress:
     return CourierAddress(parts.scheme, parts.netloc, queue, dict(parse_qsl(parts.query)))
 
 
-def endpoint_of(address: CourierAddress, usual: str) -> str:
+def endpoint_of(address: CourierAddress, usual: str, *, path: bool = False) -> str:
     """Where the service answers: an address that an operator set, and may be anywhere."""
     given = address.options.get("endpoint", usual).rstrip("/")
-    if urlsplit(given).scheme not in {"http", "https"} or not urlsplit(given).netloc:
+    parts = urlsplit(given)
+    plain = parts.netloc and not parts.query and "@" not in parts.netloc
+    if parts.scheme not in {"http", "https"} or not plain or (parts.path and not path):
         raise ConfigurationError(f"{SETTING}: write endpoint as https://host.")
     return given

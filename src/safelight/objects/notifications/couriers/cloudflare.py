@@ -37,7 +37,7 @@ def open_cloudflare(address: CourierAddress, aws: Mapping[str, str], clock: Cloc
         raise ConfigurationError(
             f"{SETTING}: a Cloudflare queue needs token=…, an API token that may edit Queues."
         )
-    base = f"{endpoint_of(address, _USUAL)}/accounts/{address.account}/queues/{address.queue}"
+    base = f"{endpoint_of(address, _USUAL, path=True)}/accounts/{address.account}/queues/{address.queue}"
     return CloudflareQueue(f"{base}/messages", token, address.queue, Exchange(_VENDOR, clock))
 
 
