@@ -37,8 +37,9 @@ def open_cloudflare(address: CourierAddress, aws: Mapping[str, str], clock: Cloc
         raise ConfigurationError(
             f"{SETTING}: a Cloudflare queue needs token=…, an API token that may edit Queues."
         )
-    base = f"{endpoint_of(address, _USUAL, path=True)}/accounts/{address.account}/queues/{address.queue}"
-    return CloudflareQueue(f"{base}/messages", token, address.queue, Exchange(_VENDOR, clock))
+    base = endpoint_of(address, _USUAL, path=True)
+    url = f"{base}/accounts/{address.account}/queues/{address.queue}/messages"
+    return CloudflareQueue(url, token, address.queue, Exchange(_VENDOR, clock))
 
 
 class CloudflareQueue:
