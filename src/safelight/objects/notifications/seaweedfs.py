@@ -1,8 +1,11 @@
 """SeaweedFS's webhook: what happened in its file system, below `/buckets`.
 
-A record has no time of its own. It is told by the entry's time of change, in whole seconds; a
-deletion by that of what it deleted, which is why the two agree. So within one second the bucket is
-asked what it holds, and a later one is told apart.
+A record has no time of its own. A creation is told by the entry's time of change, in whole seconds,
+so within one the bucket is asked what it holds. A deletion is told by that of what it deleted, and
+comes right after its second: asking would not help, since the bucket goes on answering for some
+milliseconds as if nothing had happened.
+Known gap: what is put, deleted and put again within one second counts as deleted, until library and
+bucket are compared.
 """
 
 import base64
@@ -39,6 +42,7 @@ def _read(body: Body) -> Iterable[NotificationItem]:
     entry = part(message, "new_entry") or part(message, "old_entry")
     about, extended = part(entry, "attributes"), part(entry, "extended")
     bucket, key = _split(body["key"])
+    deleted = name == "delete"
     if entry.get("is_directory") is True or (key or "").split("/")[0] in {"", _UPLOADS}:
         yield Ignored("RESERVED_KEY", "It is about no object of a bucket.", body)
         return
@@ -49,7 +53,7 @@ def _read(body: Body) -> Iterable[NotificationItem]:
             action=_ACTIONS.get(name) if isinstance(name, str) else None,
             action_name=name,
             key=key,
-            time=_time(about.get("mtime")),
+            time=_time(about.get("mtime"), deleted=deleted),
             bucket=bucket,
             etag=_plain(extended.get(_ETAG)),
             size=about.get("file_size"),
@@ -66,11 +70,13 @@ def _split(path: object) -> tuple[str | None, str | None]:
     return bucket, key
 
 
-def _time(seconds: object) -> str | None:
+def _time(seconds: object, *, deleted: bool) -> str | None:
+    """Without a fraction it counts as the end of the second."""
     if not isinstance(seconds, int):
         return None
     try:
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%SZ}"
+        moment = datetime.fromtimestamp(seconds + deleted, UTC)
+        return f"{moment:%Y-%m-%dT%H:%M:%S}{'.000' if deleted else ''}Z"
     except (ValueError, OverflowError, OSError):
         return None
 
