@@ -68,11 +68,12 @@ async def test_a_job_that_waits_itself_is_left_to_the_next_worker(database: Data
         await team.add(1)
         await team.add(2, idle)
         await until(lambda: waiting.seen and working.seen)
-        stopping = asyncio.create_task(team.worker.stop(10))
+        stopping = asyncio.create_task(team.worker.stop(600))
         await until(lambda: not team.worker.healthy)
         assert not stopping.done()
         over.set()
-        await stopping
+        async with asyncio.timeout(20):
+            await stopping
         [left] = await rows(database)
     assert (left["kind"], left["status"], left["attempts"]) == ("test.idle", "queued", 0)
 
