@@ -143,3 +143,4 @@ HeaderSecret = Annotated[Annotated[SecretStr, AfterValidator(_fits_a_header)] | 
 OwnToken = Annotated[Annotated[SecretStr, AfterValidator(_token_of_ours)] | None, _Unset]
 SigningSecret = Annotated[Annotated[SecretStr, AfterValidator(_signing_key)] | None, _Unset]
 DatabaseAddress = Annotated[Annotated[SecretStr, AfterValidator(_postgres)] | None, _Unset]
+SecretAddress = Annotated[SecretStr | None, _Unset]  # whoever opens it refuses it

@@ -26,6 +26,7 @@ from safelight.setting_kinds import (
     OwnToken,
     Proxies,
     Seconds,
+    SecretAddress,
     Share,
     SigningSecret,
     StoreAddress,
@@ -35,6 +36,10 @@ from safelight.setting_kinds import (
 
 PREFIX = "SAFELIGHT_"
 EXAMPLE_VARIABLE = "SAFELIGHT_TOKEN"  # what our pages have people export for curl; not a setting
+_AWS = {
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+}  # fmt: skip
 SHORTEST_CACHE = 60  # seconds, AI Gateway's own limit
 
 
@@ -97,6 +102,11 @@ class Settings(BaseSettings):
     )
     object_store_url: StoreAddress = Field(
         "local", description="`local`, or `s3://bucket?endpoint=…&region=…`."
+    )
+    notifications_url: SecretAddress = Field(
+        None,
+        description="The queue that a bucket's notifications are fetched from: "
+        "`cloudflare-queue://ACCOUNT/QUEUE?token=…` or `sqs://ACCOUNT/QUEUE?region=…`.",
     )
     ingest_dir: Path | None = Field(
         None, description="Where uploads wait for storage. Default: `ingest` in the data directory."
@@ -336,6 +346,14 @@ def load(overrides: Mapping[str, Any] | None = None) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         raise ConfigurationError(_in_words(error)) from None
+
+
+def aws_variables() -> dict[str, str]:
+    """What Amazon's own tools take from the environment, by its name without `AWS_`."""
+    named = {
+        name.removeprefix("AWS_").lower(): os.environ[name] for name in _AWS & os.environ.keys()
+    }
+    return {name: value for name, value in named.items() if value}
 
 
 def _refuse_unknown_variables() -> None:

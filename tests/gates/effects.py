@@ -27,6 +27,7 @@ PATH_METHODS = {
 OF_OTHERS = {
     "store": {"put", "put_with", "delete", "delete_with", "share"},
     "provider": {"submit", "poll", "cancel"},
+    "courier": {"receive", "answer"},
     "client": {"post", "put", "patch", "delete"},
 }
 # One effect under a name of its own: calling it is the step.

@@ -23,8 +23,9 @@ from safelight.generations.providers.replicate import answer_of as prediction_an
 from safelight.generations.providers.runware import answer_of
 from safelight.generations.providers.runware_replies import MOST_REPORTS, errors_of, reports_of
 from safelight.generations.providers.signatures import is_usable, sign, verify
-from safelight.generations.providers.wire import Reply, Wire, seconds_of
+from safelight.generations.providers.wire import Reply, Wire
 from safelight.infra.injected import SystemClock
+from safelight.infra.retry_after import seconds_of
 from safelight.infra.turns import whose
 from safelight.testing.injected import Watch
 from safelight.testing.waiting import until

@@ -83,6 +83,76 @@ def minio(name: str = "s3:ObjectCreated:Put") -> Json:
     return {"EventName": name, "Key": "pictures/" + KEY, "Records": [record]}
 
 
+def ceph(name: str) -> Json:
+    record = s3(name, eventSource="ceph:s3", eventVersion="2.2", opaqueData="")
+    record["s3"]["object"] |= {"metadata": [], "tags": [], "versionId": ""}
+    return record
+
+
+def seaweedfs(kind: str) -> Json:
+    """As SeaweedFS 4.48 sent it to its webhook."""
+    entry = _seaweed_entry()
+    message: Json = {"delete_chunks": True, "signatures": [116741084]}
+    if kind != "create":
+        message["old_entry"] = entry
+    if kind != "delete":
+        message |= {"new_entry": entry, "new_parent_path": "/buckets/pictures/acme"}
+    return {"event_type": kind, "key": f"/buckets/pictures/{KEY}", "message": message}
+
+
+def _seaweed_entry() -> Json:
+    return {
+        "name": "höhe 1+1.jpg",
+        "chunks": [
+            {
+                "size": 1234,
+                "modified_ts_ns": 1767604023046322046,
+                "e_tag": "Sz4jVaSpaHbWcb/4elZudA==",
+                "fid": {"volume_id": 7, "file_key": 1, "cookie": 1807747961},
+            }
+        ],
+        "attributes": {
+            "file_size": 1234,
+            "mtime": 1767604023,
+            "file_mode": 432,
+            "crtime": 1767604023,
+            "mime": "image/jpeg",
+            "md5": "Sz4jVaSpaHbWcb/4elZudA==",
+            "inode": 13772340802658430044,
+            "ctime": 1767604023,
+            "atime": 1767604023,
+        },
+        "extended": {
+            "Seaweed-X-Amz-ETag": _in_base64(ETAG),
+            "Seaweed-X-Amz-Owner": "YQ==",
+            "X-Amz-Meta-Idempotencykey": _in_base64(MARKER),
+            "X-Amz-Meta-Name": _in_base64("h%C3%B6he%201%2B1.jpg"),
+            "x-seaweedfs-checksum-algorithm": "WC1BbXotQ2hlY2tzdW0tQ3JjMzI=",
+            "x-seaweedfs-checksum-value": "WS83NlVnPT0=",
+        },
+    }
+
+
+def _in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def seaweedfs_directory() -> Json:
+    entry = {
+        "name": "acme",
+        "is_directory": True,
+        "attributes": {"mtime": 1767604023, "file_mode": 2147484153, "mtime_ns": 503760981},
+    }
+    message = {"new_entry": entry, "new_parent_path": "/buckets/pictures"}
+    return {"event_type": "create", "key": "/buckets/pictures/acme", "message": message}
+
+
+def seaweedfs_part() -> Json:
+    upload = "ec7af1badbed6cf89b71a1ba7766e57e6cb12f40_4dc275a6307e4afbabf1a0fac6442176"
+    name = f".uploads/{upload}/0001_01687f01-f75c-416d-9132-9183578462db.part"
+    return seaweedfs("create") | {"key": f"/buckets/pictures/{name}"}
+
+
 def sns(message: Any, kind: str = "Notification") -> Json:
     return {
         "Type": kind,

@@ -43,6 +43,8 @@ ELSEWHERE = [
     "objects.notifications.tell_again",  # library/test_reconcile.py
     "objects.notifications.add_events", "objects.notifications.add_rejected",
     "objects.notifications.keep_confirmations",
+    # test_pulling.py: news that is fetched.
+    "objects.receive_notices", "objects.answer_notices",
     # ingest/test_offload_kills.py: a file is measured there, and a worker delivers.
     "files.fsync_source", "objects.delivered",
 ]  # fmt: skip

@@ -36,6 +36,9 @@ CREATED = {
     "s3 with its prefix": sample.s3_records(sample.s3("s3:ObjectCreated:Put")),
     "s3 record alone": sample.s3(),
     "minio": sample.minio(),
+    "seaweedfs": sample.seaweedfs("create"),
+    "seaweedfs overwritten": sample.seaweedfs("update"),
+    "ceph": sample.s3_records(sample.ceph("ObjectCreated:Put")),
     "sns": sample.sns(sample.s3_records(sample.s3())),
     "sns handed to a function": {
         "Records": [
@@ -62,7 +65,7 @@ def test_created(shape: str) -> None:
     assert event.organization == "acme"
     assert event.bucket == "pictures"
     assert (event.etag, event.size) == (sample.ETAG, 1234)
-    whole_seconds = "eventbridge" in shape
+    whole_seconds = "eventbridge" in shape or "seaweedfs" in shape
     assert event.event_time == (END_OF_SECOND if whole_seconds else NOON)
 
 
@@ -98,6 +101,20 @@ def test_minio_records_without_their_source() -> None:
     assert notice(body).source == "minio"
 
 
+def test_seaweedfs_tells_the_metadata() -> None:
+    assert notice(sample.seaweedfs("create")).metadata == {
+        "idempotencyKey": sample.MARKER,
+        "name": "höhe 1+1.jpg",
+    }
+
+
+def test_a_deletion_of_seaweedfs_comes_right_after_what_it_deleted() -> None:
+    """It is trusted without asking the bucket, which answers a little longer as if nothing were."""
+    made, gone = notice(sample.seaweedfs("create")), notice(sample.seaweedfs("delete"))
+    assert (made.source, made.event_time) == ("seaweedfs", END_OF_SECOND)
+    assert gone.event_time == END_OF_SECOND + 1
+
+
 def test_an_empty_object_of_minio_has_no_size() -> None:
     body = sample.minio()
     del body["Records"][0]["s3"]["object"]["size"]
@@ -112,9 +129,16 @@ DELETED = {
     "s3 marker": sample.s3("ObjectRemoved:DeleteMarkerCreated"),
     "s3 lifecycle": sample.s3("LifecycleExpiration:Delete"),
     "s3 lifecycle marker": sample.s3("s3:LifecycleExpiration:DeleteMarkerCreated"),
+    "ceph": sample.ceph("ObjectRemoved:Delete"),
+    "ceph lifecycle": sample.ceph("ObjectLifecycle:Expiration:Current"),
+    "ceph lifecycle, by the name it was asked for": sample.ceph(
+        "s3:ObjectLifecycle:Expiration:Current"
+    ),
+    "ceph lifecycle in Amazon's words": sample.ceph("LifecycleExpiration:Delete"),
     "minio": sample.minio("s3:ObjectRemoved:Delete"),
     "minio marker": sample.minio("s3:ObjectRemoved:DeleteMarkerCreated"),
     "minio all versions": sample.minio("s3:ObjectRemoved:DeleteAllVersions"),
+    "seaweedfs": sample.seaweedfs("delete"),
     "eventbridge": sample.eventbridge(
         "Object Deleted", reason="DeleteObject", **{"deletion-type": "Permanently Deleted"}
     ),
@@ -152,6 +176,21 @@ IGNORED = {
     "minio's tags going": (sample.minio("s3:ObjectCreated:DeleteTagging"), "UNKNOWN_ACTION"),
     "minio's retention": (sample.minio("s3:ObjectCreated:PutRetention"), "UNKNOWN_ACTION"),
     "minio's legal hold": (sample.minio("s3:ObjectCreated:PutLegalHold"), "UNKNOWN_ACTION"),
+    "ceph's old versions": (
+        sample.ceph("ObjectLifecycle:Expiration:NonCurrent"),
+        "UNKNOWN_ACTION",
+    ),
+    "ceph's uploads that ended": (
+        sample.ceph("ObjectLifecycle:Expiration:AbortMultipartUpload"),
+        "UNKNOWN_ACTION",
+    ),
+    "ceph's other storage": (sample.ceph("ObjectLifecycle:Transition:Current"), "UNKNOWN_ACTION"),
+    "seaweedfs's directory": (sample.seaweedfs_directory(), "RESERVED_KEY"),
+    "seaweedfs's part of an upload": (sample.seaweedfs_part(), "RESERVED_KEY"),
+    "seaweedfs beside its buckets": (
+        sample.seaweedfs("create") | {"key": "/etc/cat.jpg"},
+        "RESERVED_KEY",
+    ),
     "an expired marker": (sample.minio("s3:LifecycleDelMarkerExpiration:Delete"), "UNKNOWN_ACTION"),
     "an unknown kind of event": (sample.eventbridge("Object Tags Added"), "UNKNOWN_ACTION"),
     "another service": (sample.eventbridge() | {"source": "aws.ec2"}, "UNKNOWN_ACTION"),
@@ -207,6 +246,10 @@ REJECTED = {
     "an object that is a list": (sample.r2() | {"object": []}, "MALFORMED_KEY"),
     "no s3 part": (without(sample.s3(), "s3"), "MALFORMED_KEY"),
     "no detail": (without(sample.eventbridge(), "detail"), "MALFORMED_KEY"),
+    "no attributes of seaweedfs": (
+        sample.seaweedfs("create") | {"message": {"new_entry": {"name": "cat.jpg"}}},
+        "MALFORMED_TIME",
+    ),
     "no time": (without(sample.r2(), "eventTime"), "MALFORMED_TIME"),
     "a number for a time": (sample.r2(time=1767604023120), "MALFORMED_TIME"),
     "a word for a time": (sample.r2(time="yesterday"), "MALFORMED_TIME"),

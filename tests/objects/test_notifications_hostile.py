@@ -23,6 +23,7 @@ SAMPLES: list[Any] = [
     sample.s3_records(sample.s3()),
     sample.s3_test(),
     sample.minio(),
+    sample.seaweedfs("update"),
     sample.sns(sample.s3_records(sample.s3())),
     sample.sns_confirmation(),
     sample.sqs_polled(sample.sns(sample.s3_records(sample.s3()))),

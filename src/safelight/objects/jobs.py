@@ -35,13 +35,19 @@ COLLECT = JobKind("objects.collect", payload=Nothing, limit=1)
 SCRUB = JobKind("objects.scrub", payload=Nothing, limit=1)
 RECONCILE = JobKind("objects.settle", payload=Nothing, limit=1)
 PURGE = JobKind("objects.tidy", payload=Nothing, limit=1)
+# Where a queue has the bucket's notifications. It waits for them, so nobody waits for it.
+PULL = JobKind("objects.pull", payload=Nothing, limit=1, waits_itself=True)
 
 UPKEEP = (COLLECT, SCRUB, RECONCILE, PURGE)
-KINDS: tuple[JobKind[Any], ...] = (DELIVER, REJECTED, *UPKEEP)
+KINDS: tuple[JobKind[Any], ...] = (DELIVER, REJECTED, PULL, *UPKEEP)
 
 
-def schedules(_: Settings) -> tuple[Schedule, ...]:
+PULL_SECONDS = 5
+
+
+def schedules(settings: Settings) -> tuple[Schedule, ...]:
     return (
+        *((Schedule(PULL, PULL_SECONDS),) if settings.notifications_url else ()),
         Schedule(COLLECT, HOUR),
         Schedule(SCRUB, HOUR),
         Schedule(RECONCILE, MINUTE),

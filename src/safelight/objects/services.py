@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
+from safelight.errors import ConfigurationError
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import Handle, Handler, upkeep
 from safelight.infra.queue.jobs import JobKind, Nothing
@@ -13,6 +14,7 @@ from safelight.objects.claim import claim_blobs
 from safelight.objects.jobs import (
     COLLECT,
     DELIVER,
+    PULL,
     PURGE,
     RECONCILE,
     REJECTED,
@@ -21,10 +23,13 @@ from safelight.objects.jobs import (
     DeliverPayload,
 )
 from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.notifications.couriers.registry import open_courier
 from safelight.objects.notifications.intake import Intake
+from safelight.objects.notifications.pull import PullNotices
 from safelight.objects.reconcile import Originals, Reconcile
 from safelight.objects.store import BlobFiles, ObjectStore, StoreUnavailable
 from safelight.objects.upkeep import Collect, PurgeObjects, Scrub
+from safelight.settings import aws_variables
 
 UpkeepTask = Callable[[], Awaitable[object]]
 
@@ -97,15 +102,37 @@ async def open_store(base: Base, originals: Originals) -> OpenedStore:
 def open_objects(base: Base, opened: OpenedStore, deliver: Handle[DeliverPayload]) -> Feature:
     """`deliver` comes from above: it knows who reacts to events."""
     intake = Intake(base.units, opened.bucket)
+    pull = _pull(base, opened, intake)
+
+    async def close() -> None:
+        await opened.store.close()
+        if pull:
+            await pull.close()
+
     return Feature(
         services=(intake,),
         handlers=(
             Handler(DELIVER, deliver),
             Handler(REJECTED, intake.handle_rejected),
+            Handler(PULL, pull.handle) if pull else upkeep(PULL, _nothing),
             *(upkeep(kind, opened.upkeep.get(kind, _nothing)) for kind in UPKEEP),
         ),
-        close=opened.store.close,
+        close=close,
     )
+
+
+def _pull(base: Base, opened: OpenedStore, intake: Intake) -> PullNotices | None:
+    address = base.settings.notifications_url
+    if address is None:
+        return None
+    courier = open_courier(address.get_secret_value(), aws_variables(), base.clock)
+    if not opened.telling:
+        raise ConfigurationError(
+            "SAFELIGHT_NOTIFICATIONS_URL is for a bucket whose notifications are the events. Add "
+            "events=bucket to SAFELIGHT_OBJECT_STORE_URL, or take the queue away: Safelight tells "
+            "of its own writes itself."
+        )
+    return PullNotices(courier, intake, base.clock, base.metrics)
 
 
 async def _nothing() -> None:

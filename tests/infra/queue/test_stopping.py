@@ -8,6 +8,7 @@ from infra.queue.crew import (
     WORK,
     Number,
     Starts,
+    a_kind,
     a_queue,
     add_many,
     crew,
@@ -52,6 +53,29 @@ async def test_stopping_waits_for_what_runs(database: Database) -> None:
     left = await rows(database)
     assert len(left) == 40 - WORK.limit
     assert {(row["status"], row["attempts"]) for row in left} == {("queued", 0)}
+
+
+async def test_a_job_that_waits_itself_is_left_to_the_next_worker(database: Database) -> None:
+    """Beside one that is waited for."""
+    over, idle = asyncio.Event(), a_kind("test.idle", waits_itself=True)
+
+    async def until_told(_: Job[Number]) -> Verdict:
+        await over.wait()
+        return Done()
+
+    waiting, working = Starts(never_end), Starts(until_told)
+    async with crew(database, working, others=[Handler(idle, waiting)]) as team:
+        await team.add(1)
+        await team.add(2, idle)
+        await until(lambda: waiting.seen and working.seen)
+        stopping = asyncio.create_task(team.worker.stop(600))
+        await until(lambda: not team.worker.healthy)
+        assert not stopping.done()
+        over.set()
+        async with asyncio.timeout(20):
+            await stopping
+        [left] = await rows(database)
+    assert (left["kind"], left["status"], left["attempts"]) == ("test.idle", "queued", 0)
 
 
 async def test_beyond_the_limit_jobs_are_given_back_and_the_attempt_refunded(

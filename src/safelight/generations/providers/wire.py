@@ -7,13 +7,12 @@ import asyncio
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from safelight.generations.providers.base import ProviderTrouble
 from safelight.infra.injected import Clock
+from safelight.infra.retry_after import seconds_of
 
 if TYPE_CHECKING:
     import httpx
@@ -111,21 +110,6 @@ class Wire:
             timeout = httpx.Timeout(None, connect=_CONNECT_SECONDS)
             self._client = httpx.AsyncClient(headers=self._headers, timeout=timeout)
         return self._client
-
-
-def seconds_of(hint: str | None, now_ms: int) -> float | None:
-    """Retry-After: seconds, or a date."""
-    if hint is None:
-        return None
-    try:
-        if hint.strip().isdigit():
-            return float(hint)
-        moment = parsedate_to_datetime(hint)
-    except (ValueError, OverflowError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(moment.timestamp() - now_ms / 1000, 0.0)
 
 
 def _parsed(content: bytes) -> Any:

@@ -193,7 +193,8 @@ class Nothing:
 class JobKind(Generic[P]):
     """`limit` is how many run at once in one process, `ahead` how many more may wait there for
     their turn: for short jobs of which there are many. `subject` names what a job is about
-    (`image:ID`) for its history and its dead letter."""
+    (`image:ID`) for its history and its dead letter. `waits_itself`: it spends its time waiting, so
+    a worker that stops does not wait for its end, and another one goes on with it."""
 
     name: str
     payload: type[P]
@@ -201,6 +202,7 @@ class JobKind(Generic[P]):
     ahead: int = 0
     retry: Backoff = Backoff()
     subject: Callable[[P], str] | None = None
+    waits_itself: bool = False
 
     def __post_init__(self) -> None:
         if problem := _problem_with(self.payload):

@@ -118,6 +118,9 @@ class Worker:
     async def stop(self, limit: float = 20.0) -> None:
         """Takes nothing new, waits for what runs, then gives back the rest."""
         self._stopping = True
+        for job in self._ledger.held:
+            if job.kind.waits_itself and job.id in self._running:
+                self._running[job.id].cancel()
         if self._running:
             await asyncio.wait(self._running.values(), timeout=limit)
         self._leaving = True

@@ -11,7 +11,7 @@ from safelight.infra.activity import Units
 from safelight.infra.queue.jobs import TOPIC, Dead, Done, Failure, Job, Verdict
 from safelight.objects.jobs import DELIVER, RejectedNoticePayload
 from safelight.objects.notifications import repo
-from safelight.objects.notifications.normalise import normalise
+from safelight.objects.notifications.normalise import TooManyRecords, normalise, rejected
 from safelight.objects.notifications.notice import Normalised, Notice
 
 
@@ -41,6 +41,12 @@ class Intake:
             unit.announce(TOPIC, DELIVER.name)
         return _told(found, len(notices))
 
+    async def refuse(self, body: object, failure: Failure) -> None:
+        """For one that can never be taken, by whatever it fails: a dead letter shows it."""
+        item = rejected(body, failure.code, failure.message)
+        async with self._units.open("") as unit:
+            await repo.add_rejected(unit.connection, [item], unit.now)
+
     def _is_ours(self, notice: Notice) -> bool:
         return self._bucket is None or notice.bucket in {None, self._bucket}
 
@@ -49,9 +55,12 @@ class Intake:
         item = await repo.rejected(self._units.db, job.payload.noticeId)
         if item is None:
             return Done()
-        if (await asyncio.to_thread(normalise, item.raw)).rejected:
-            return Dead(Failure(item.code, item.reason))
-        await self.take(item.raw)
+        try:
+            if (await asyncio.to_thread(normalise, item.raw)).rejected:
+                return Dead(Failure(item.code, item.reason))
+            await self.take(item.raw)
+        except TooManyRecords as error:
+            return Dead(error)
         return Done()
 
 

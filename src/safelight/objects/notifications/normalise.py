@@ -96,11 +96,15 @@ def _file(item: Notice | Ignored | Rejected | Confirmation, found: Normalised) -
         case Ignored():
             found.ignored.append(Ignored(item.code, item.reason, _kept(item.raw)))
         case Rejected():
-            found.rejected.append(Rejected(item.code, item.reason, _kept(item.raw)))
+            found.rejected.append(rejected(item.raw, item.code, item.reason))
         case Confirmation():
             found.confirmations.append(item)
         case never:
             assert_never(never)
+
+
+def rejected(raw: object, code: str, reason: str) -> Rejected:
+    return Rejected(code, reason, _kept(raw))
 
 
 def _kept(raw: object) -> object:

@@ -11,6 +11,7 @@ from safelight.objects.events import Action
 R2: Final = "r2"
 S3: Final = "s3"
 MINIO: Final = "minio"
+SEAWEEDFS: Final = "seaweedfs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from safelight.objects.notifications import (
     eventbridge,
     minio,
     s3,
+    seaweedfs,
     sns,
     sqs,
 )
@@ -20,6 +21,7 @@ FORMATS: Final[tuple[Format, ...]] = (
     sns.RECORD,
     s3.TEST,
     minio.WEBHOOK,
+    seaweedfs.WEBHOOK,
     s3.RECORD,
     s3.RECORDS,
     sqs.ANSWER,

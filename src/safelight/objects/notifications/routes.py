@@ -59,8 +59,9 @@ def _given_token(request: Request) -> str:
     response_model=TakenAnswer,
 )
 async def receive(request: Request, intake: Annotated[Intake, provided(Intake)]) -> Response:
-    """Cloudflare R2, S3, MinIO, SNS, SQS and EventBridge shapes, one or many. What can never be
-    processed is kept as a dead letter and still answered 2xx: some senders retry for ever."""
+    """Cloudflare R2, S3, MinIO, SeaweedFS, SNS, SQS and EventBridge shapes, one or many. What can
+    never be processed is kept as a dead letter and still answered 2xx: some senders retry for
+    ever."""
     try:
         # SNS sends its JSON as text/plain, so the content type is not asked.
         body = json.loads(await request.body())

@@ -23,6 +23,8 @@ _FAMILIES: Final = {
 }
 # MinIO files changes of what surrounds an object under creation.
 _NOT_CONTENT: Final = frozenset({"PutTagging", "DeleteTagging", "PutRetention", "PutLegalHold"})
+# Ceph's words for what a lifecycle rule does; of all it can, this alone ends an object.
+_EXPIRED: Final = ("ObjectLifecycle", "Expiration:Current")
 _SOURCES: Final = {"minio:s3": MINIO}
 
 
@@ -69,6 +71,8 @@ def _read_list(body: Body) -> Iterable[NotificationItem]:
 
 def _action(name: str) -> Action | None:
     family, _, kind = name.removeprefix("s3:").partition(":")
+    if (family, kind) == _EXPIRED:
+        return Action.DELETED
     return None if kind in _NOT_CONTENT else _FAMILIES.get(family)
 
 
