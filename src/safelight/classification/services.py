@@ -10,6 +10,7 @@ from safelight.classification.lifecycle import AttemptEnd
 from safelight.classification.originals import RunOriginals
 from safelight.classification.quiet import Quiet
 from safelight.classification.run import Classification
+from safelight.classification.similar.similar import Similar
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import Handler, upkeep
 from safelight.objects.store import BlobFiles, ObjectStore
@@ -40,6 +41,7 @@ def open_classification(
     drawing = Backfill(base.units, originals, classifier, embeddings, quiet, thumbnails=thumbnails)
     base.queue.dead_letters.when_redriven(RUN, runs.on_redrive)
     return OpenedClassification(
+        services=(Similar(base.db, embeddings),),
         handlers=(
             Handler(RUN, runs.handle, on_dead=runs.on_dead),
             Handler(DRAW, drawing.draw, on_dead=drawing.on_dead),
