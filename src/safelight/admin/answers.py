@@ -102,3 +102,13 @@ class DeadLetterAnswer(TypedDict):
 
 class SettledAnswer(TypedDict):
     id: int
+
+
+class RedrivenAnswer(TypedDict):
+    redriven: int
+    remaining: int
+
+
+class DiscardedAnswer(TypedDict):
+    discarded: int
+    remaining: int
