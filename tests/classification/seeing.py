@@ -32,4 +32,4 @@ class Seeing(Scripted):
         if not self.dimensions:
             return None
         vector = np.array(self.directions.get(content, (1.0, 0.0, 0.0)))
-        return (vector / np.linalg.norm(vector)).astype("<f2").tobytes()
+        return bytes((vector / np.linalg.norm(vector)).astype("<f2"))

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from safelight.classification.backfill import Backfill
 from safelight.classification.base import Classifier
 from safelight.classification.embeddings import Embeddings
-from safelight.classification.jobs import BACKFILL, DRAW, RUN
+from safelight.classification.jobs import BACKFILL, DRAW, RECLASSIFY, RUN
 from safelight.classification.lifecycle import AttemptEnd
 from safelight.classification.originals import RunOriginals
 from safelight.classification.quiet import Quiet
+from safelight.classification.reclassify.reclassify import Reclassify
 from safelight.classification.run import Classification
 from safelight.classification.similar.similar import Similar
 from safelight.infra.base import Base, Feature
@@ -39,13 +40,15 @@ def open_classification(
         base.units, originals, classifier, embeddings, quiet, count, thumbnails=thumbnails
     )
     drawing = Backfill(base.units, originals, classifier, embeddings, quiet, thumbnails=thumbnails)
+    reclassify = Reclassify(base.units, base.ids)
     base.queue.dead_letters.when_redriven(RUN, runs.on_redrive)
     return OpenedClassification(
-        services=(Similar(base.db, embeddings),),
+        services=(Similar(base.db, embeddings), reclassify),
         handlers=(
             Handler(RUN, runs.handle, on_dead=runs.on_dead),
             Handler(DRAW, drawing.draw, on_dead=drawing.on_dead),
             upkeep(BACKFILL, drawing.look),
+            Handler(RECLASSIFY, reclassify.handle),
         ),
         originals=originals,
     )

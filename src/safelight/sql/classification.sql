@@ -96,6 +96,83 @@ BEGIN
 END
 $$;
 
+-- A further run of a marker that has its label, below those of uploads that have none yet. It takes nobody's
+-- place: nothing else works for the marker, and if something does all the same, that is an error.
+CREATE OR REPLACE FUNCTION classification_again(
+    p_organization text, p_name text, p_marker text, p_now bigint
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    next_run integer;
+BEGIN
+    SELECT coalesce(max(run), 0) + 1 INTO next_run FROM classification_runs
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
+    VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);
+    IF job_enqueue('classification.run', p_organization,
+                   jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', next_run),
+                   classification_key(p_organization, p_name, p_marker), p_priority => -5) IS NULL THEN
+        RAISE 'a run of % is still in the queue', p_marker;
+    END IF;
+    RETURN next_run;
+END
+$$;
+
+-- Counts the runs of a reclassification that have ended, and lets go of them. One of which nothing is known
+-- any more was for nothing.
+CREATE OR REPLACE FUNCTION reclassification_count(
+    p_id text, OUT done bigint, OUT failed bigint, OUT skipped bigint, OUT under_way bigint
+)
+LANGUAGE sql AS $$
+    WITH standing AS (
+        SELECT begun.name, coalesce(runs.status, 'dropped') AS status
+        FROM reclassifying AS begun
+        JOIN reclassifications AS whole ON whole.id = begun.reclassification
+        LEFT JOIN classification_runs AS runs
+          ON runs.organization = whole.organization AND runs.name = begun.name
+         AND runs.idempotency_key = begun.idempotency_key AND runs.run = begun.run
+        WHERE begun.reclassification = p_id
+    ), gone AS (
+        DELETE FROM reclassifying
+        WHERE reclassification = p_id AND name IN (
+            SELECT name FROM standing WHERE NOT classification_under_way(status))
+    )
+    SELECT count(*) FILTER (WHERE status = 'done'), count(*) FILTER (WHERE status = 'failed'),
+           count(*) FILTER (WHERE status = 'dropped'),
+           count(*) FILTER (WHERE classification_under_way(status))
+    FROM standing
+$$;
+
+-- Begins the next runs of a reclassification, `p_most` at most, and notes the place. Answers those entries,
+-- how many were left out, and whether there are no more.
+CREATE OR REPLACE FUNCTION reclassification_go_on(
+    p_id text, p_most integer, p_now bigint,
+    OUT begun jsonb, OUT left_out bigint, OUT over boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    whole reclassifications%ROWTYPE;
+    seen  jsonb;
+BEGIN
+    SELECT * INTO whole FROM reclassifications WHERE id = p_id;
+    SELECT coalesce(jsonb_agg(to_jsonb(each) ORDER BY place), '[]') INTO seen
+    FROM library_again(whole.organization, whole.label, whole.not_by, whole.place_time,
+                       whole.place_name, p_most, p_now)
+         WITH ORDINALITY AS each (event_time, name, marker, wanted, run, place);
+    over := seen = '[]';
+    begun := jsonb_path_query_array(seen, '$[*] ? (@.run != null)');
+    left_out := jsonb_array_length(jsonb_path_query_array(seen, '$[*] ? (@.wanted == true && @.run == null)'));
+    IF NOT over THEN
+        UPDATE reclassifications
+        SET place_time = (seen -> -1 ->> 'event_time')::bigint, place_name = seen -> -1 ->> 'name'
+        WHERE id = p_id;
+        INSERT INTO reclassifying (reclassification, name, idempotency_key, run)
+        SELECT p_id, one.name, one.marker, one.run
+        FROM jsonb_to_recordset(begun) AS one (name text, marker text, run integer);
+    END IF;
+END
+$$;
+
 -- The first runs of markers that nobody has seen before. Answers their jobs, in the order of the items; those
 -- that are `leased` are `p_owner`'s. A marker that was seen all the same is an error, like a clash of runs.
 CREATE OR REPLACE FUNCTION classifications_begin(
