@@ -58,8 +58,10 @@ RECLASSIFY = JobKind(
     subject=lambda payload: f"reclassification:{payload.id}",
 )
 
-KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL, RECLASSIFY)
+COMPARE = JobKind("classification.compare", payload=Nothing, limit=1)
+
+KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL, RECLASSIFY, COMPARE)
 
 
 def schedules(_: Settings) -> tuple[Schedule, ...]:
-    return (Schedule(BACKFILL, MINUTE),)
+    return (Schedule(BACKFILL, MINUTE), Schedule(COMPARE, MINUTE))

@@ -32,3 +32,21 @@ CREATE TABLE reclassifying (
     run              integer NOT NULL,
     PRIMARY KEY (reclassification, name)
 );
+
+-- Entries that look like another one, in groups: which upload of the name, and how like its nearest it is. A
+-- group is numbered by the line of history with which it was found.
+CREATE TABLE twins (
+    organization    text NOT NULL,
+    name            text NOT NULL,
+    idempotency_key text NOT NULL,
+    twins           bigint NOT NULL,
+    similarity      real NOT NULL,
+    PRIMARY KEY (organization, name)
+);
+CREATE INDEX twins_group ON twins (organization, twins, name);
+
+-- Up to which line of its history an organization's entries have been compared.
+CREATE TABLE twins_known (
+    organization text PRIMARY KEY,
+    seq          bigint NOT NULL
+);

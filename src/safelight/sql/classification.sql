@@ -264,10 +264,103 @@ BEGIN
 END
 $$;
 
+-- The entry that looks most like another one, by its embedding, or is of the same bytes. Those are looked at
+-- that may: some thousand at most. None where that is less than `p_least`.
+CREATE OR REPLACE FUNCTION classification_nearest(
+    p_organization text, p_name text, p_marker text, p_run integer, p_least real,
+    OUT name text, OUT marker text, OUT similarity real
+)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    labels constant text[] := ARRAY(SELECT each ->> 'label' FROM jsonb_array_elements(
+        classification_labels(p_organization, p_name, p_marker, p_run)) AS each);
+BEGIN
+    IF to_regclass('embeddings') IS NULL THEN
+        SELECT near.name, near.marker, 1 INTO name, marker, similarity
+        FROM library_alike(p_organization, p_name, labels, 1000, 200) AS near WHERE same LIMIT 1;
+        RETURN;
+    END IF;
+    SELECT near.name, near.marker, least(likeness, 1) INTO name, marker, similarity
+    FROM library_alike(p_organization, p_name, labels, 1000, 200) AS near
+    LEFT JOIN embeddings AS own ON own.organization = p_organization AND own.name = p_name
+                               AND own.idempotency_key = p_marker
+    LEFT JOIN embeddings AS other ON other.organization = p_organization AND other.name = near.name
+                                 AND other.idempotency_key = near.marker AND other.model = own.model
+    CROSS JOIN LATERAL (SELECT CASE WHEN same THEN 1 ELSE -(own.vector <#> other.vector) END
+                        AS likeness) AS found
+    WHERE likeness >= p_least
+    ORDER BY likeness DESC, near.name LIMIT 1;
+END
+$$;
+
+-- Puts an entry into the group of the one that looks most like it. False: it cannot be compared yet, since
+-- its embedding, if such are kept, is still to come.
+CREATE OR REPLACE FUNCTION classification_twin(
+    p_organization text, p_name text, p_marker text, p_seq bigint, p_embeds boolean, p_least real
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    entry   record;
+    nearest record;
+    groups  bigint[];  -- of these two, as far as they have one
+BEGIN
+    entry := library_drawn_as(p_organization, p_name, p_marker);
+    IF entry.run IS NULL THEN
+        RETURN true;  -- it has moved on
+    ELSIF p_embeds AND entry.drawn & 12 = 0 THEN
+        RETURN false;
+    END IF;
+    nearest := classification_nearest(p_organization, p_name, p_marker, entry.run, p_least);
+    IF nearest.name IS NULL THEN
+        RETURN true;
+    END IF;
+    groups := ARRAY(SELECT DISTINCT twins FROM twins
+                    WHERE organization = p_organization AND name IN (p_name, nearest.name)
+                    ORDER BY twins);
+    IF cardinality(groups) = 2 THEN
+        UPDATE twins SET twins = groups[1] WHERE organization = p_organization AND twins = groups[2];
+    END IF;
+    INSERT INTO twins AS known (organization, name, idempotency_key, twins, similarity)
+    VALUES (p_organization, p_name, p_marker, coalesce(groups[1], p_seq), nearest.similarity),
+           (p_organization, nearest.name, nearest.marker, coalesce(groups[1], p_seq),
+            nearest.similarity)
+    ON CONFLICT (organization, name) DO UPDATE
+        SET idempotency_key = excluded.idempotency_key,
+            similarity = CASE WHEN known.idempotency_key = excluded.idempotency_key
+                              THEN greatest(known.similarity, excluded.similarity)
+                              ELSE excluded.similarity END;
+    RETURN true;
+END
+$$;
+
+-- Compares entries that were labelled, in the order of the lines that tell of it, and notes how far that has
+-- come: to `p_end`, or to the one before the first that has to wait, which is the answer then.
+CREATE OR REPLACE FUNCTION classification_compare(
+    p_organization text, p_items jsonb, p_end bigint, p_embeds boolean, p_least real
+) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    item    jsonb;
+    reached bigint := p_end;
+BEGIN
+    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
+        IF NOT classification_twin(p_organization, item ->> 'name', item ->> 'marker',
+                                   (item ->> 'seq')::bigint, p_embeds, p_least) THEN
+            reached := (item ->> 'seq')::bigint - 1;
+            EXIT;
+        END IF;
+    END LOOP;
+    INSERT INTO twins_known (organization, seq) VALUES (p_organization, reached)
+    ON CONFLICT (organization) DO UPDATE SET seq = excluded.seq;
+    RETURN reached;
+END
+$$;
+
 -- What was found of an image besides its label goes with its entry.
 CREATE OR REPLACE FUNCTION classification_forget(p_organization text, p_name text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
+    DELETE FROM twins WHERE organization = p_organization AND name = p_name;
     IF to_regclass('embeddings') IS NOT NULL THEN
         DELETE FROM embeddings WHERE organization = p_organization AND name = p_name;
     END IF;

@@ -379,6 +379,47 @@ BEGIN
 END
 $$;
 
+-- What an entry was drawn as, and which run labelled it, if it still has the marker.
+CREATE OR REPLACE FUNCTION library_drawn_as(
+    p_organization text, p_name text, p_marker text, OUT drawn smallint, OUT run integer
+)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+    SELECT entry.drawn, entry.run INTO drawn, run FROM uploads AS entry
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+END
+$$;
+
+-- Other entries that may look like one: those whose label is its own, or one of these, and that came soonest
+-- before it, or after it. `same`: their bytes are.
+CREATE OR REPLACE FUNCTION library_alike(
+    p_organization text, p_name text, p_labels text[], p_before integer, p_after integer,
+    OUT name text, OUT marker text, OUT same boolean
+) RETURNS SETOF record
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    entry uploads%ROWTYPE;
+    one   text;
+BEGIN
+    SELECT * INTO entry FROM uploads AS known
+    WHERE known.organization = p_organization AND known.name = p_name;
+    p_labels := array_remove(p_labels, entry.classification_label) || entry.classification_label;
+    FOREACH one IN ARRAY p_labels LOOP
+        RETURN QUERY
+        SELECT other.name, other.idempotency_key, other.checksum = entry.checksum FROM uploads AS other
+        WHERE organization = p_organization AND classification_label = one
+          AND (event_time, other.name) < (entry.event_time, entry.name)
+        ORDER BY classification_label DESC, event_time DESC, other.name DESC LIMIT p_before;
+        RETURN QUERY
+        SELECT other.name, other.idempotency_key, other.checksum = entry.checksum FROM uploads AS other
+        WHERE organization = p_organization AND classification_label = one
+          AND (event_time, other.name) > (entry.event_time, entry.name)
+        ORDER BY classification_label DESC, event_time, other.name LIMIT p_after;
+    END LOOP;
+END
+$$;
+
 -- Whether an entry's label is to be found anew: if it is not `p_not_by` that gave it, whatever its weights.
 CREATE OR REPLACE FUNCTION library_anew(p_status text, p_model text, p_not_by text) RETURNS boolean
 LANGUAGE sql IMMUTABLE AS $$

@@ -11,3 +11,12 @@ class SimilarAnswer(EntryAnswer):
 
 class SimilarsAnswer(TypedDict):
     items: list[SimilarAnswer]
+
+
+class DuplicatesAnswer(TypedDict):
+    """Entries that look alike, the first of them by name."""
+
+    id: str
+    count: int  # in all
+    identical: bool  # to the byte
+    items: list[SimilarAnswer]  # each with how like its nearest it is
