@@ -63,6 +63,7 @@ class QueueAnswer(TypedDict):
     queued: int
     running: int
     delayed: int
+    away: int  # of those: they wait for something that is not there, and spend no attempt
     deadLetters: int
     oldestSeconds: float | None
 

@@ -133,6 +133,7 @@ async def queue_status(
             "queued": row.queued,
             "running": row.running,
             "delayed": row.delayed,
+            "away": row.away,
             "deadLetters": row.dead_letters,
             "oldestSeconds": row.oldest_seconds,
         }

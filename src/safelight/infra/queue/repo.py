@@ -339,6 +339,7 @@ async def status(db: Db) -> list[KindStatus]:
                count(*) FILTER (WHERE status = 'queued') AS queued,
                count(*) FILTER (WHERE status = 'running') AS running,
                count(*) FILTER (WHERE status = 'delayed') AS delayed,
+               count(*) FILTER (WHERE status = 'delayed' AND waits > 0) AS away,
                count(*) FILTER (WHERE status = 'dead') AS dead_letters,
                extract(epoch FROM now() - min(run_at) FILTER (WHERE status = 'queued'))::float8
                    AS oldest_seconds
