@@ -13,7 +13,7 @@ from inprocess import application
 from library.api import ORGANIZATION, Api, Json
 from points import points_of
 from safelight.classification.reclassify import reclassify as service
-from safelight.classification.reclassify.lifecycle import Wanted
+from safelight.classification.reclassify.lifecycle import ReclassifyFilter
 from safelight.infra import failpoints
 from safelight.infra.failpoints import FailpointError
 from safelight.testing.waiting import until
@@ -258,5 +258,5 @@ async def test_a_death_anywhere_changes_nothing_for_good(
 async def test_a_death_while_asking_leaves_nothing(api: Api) -> None:
     failpoints.arm("classification.reclassify.add", "raise@1")
     with pytest.raises(FailpointError):
-        await api.app.registry.get(service.Reclassify).ask("default", Wanted(), {})
+        await api.app.registry.get(service.Reclassify).ask("default", ReclassifyFilter(), {})
     assert await over(api, await ask(api)) == (3, 3, 0, 0, 0)

@@ -10,7 +10,7 @@ from safelight.accounts import repo as accounts
 from safelight.classification.reclassify.lifecycle import (
     Reclassification,
     ReclassificationStatus,
-    Wanted,
+    ReclassifyFilter,
 )
 from safelight.classification.reclassify.reclassify import Reclassify
 from safelight.cli.accounts import Desk, run_at_desk
@@ -47,7 +47,7 @@ def reclassify(
     """Classify images anew, below new uploads, while a server or worker runs.
 
     Each keeps its label until it has the next one. Ctrl-C ends this command, not the work."""
-    wanted = Wanted(label, not_by)
+    wanted = ReclassifyFilter(label, not_by)
 
     async def act(desk: Desk) -> Reclassification | None:
         service = desk.reclassify

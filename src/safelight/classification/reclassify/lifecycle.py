@@ -27,7 +27,7 @@ MACHINE = Machine(
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ReclassifyFilter:
     """Of which entries: those with a label, those that another model labelled, or all that have
     theirs or failed to get one."""
 

@@ -17,7 +17,7 @@ from safelight.classification.reclassify.lifecycle import (
     Counted,
     Reclassification,
     ReclassificationStatus,
-    Wanted,
+    ReclassifyFilter,
 )
 from safelight.errors import Conflict, NotFound
 from safelight.infra.activity import Unit, Units
@@ -39,11 +39,11 @@ class Reclassify:
         self._units = units
         self._ids = ids
 
-    async def count(self, organization: str, wanted: Wanted) -> int:
+    async def count(self, organization: str, wanted: ReclassifyFilter) -> int:
         return await repo.count(self._units.db, organization, wanted)
 
     async def ask(
-        self, organization: str, wanted: Wanted, actor: dict[str, Any]
+        self, organization: str, wanted: ReclassifyFilter, actor: dict[str, Any]
     ) -> Reclassification:
         if known := await repo.running(self._units.db, organization):
             raise _already(known)
@@ -118,7 +118,9 @@ def _tell(unit: Unit, found: Reclassification, begun: Begun) -> None:
         unit.announce(TOPIC, RUN.name)
 
 
-def _line(new_id: str, kind: str, actor: dict[str, Any], wanted: Wanted, total: int) -> Line:
+def _line(
+    new_id: str, kind: str, actor: dict[str, Any], wanted: ReclassifyFilter, total: int
+) -> Line:
     facts = {"actor": actor, "label": wanted.label, "notBy": wanted.not_by, "total": total}
     return Line(_subject(new_id), kind, facts)
 

@@ -10,7 +10,7 @@ from safelight.classification.reclassify.lifecycle import (
     Counted,
     Reclassification,
     ReclassificationStatus,
-    Wanted,
+    ReclassifyFilter,
 )
 from safelight.infra.activity import Unit
 from safelight.infra.db import UPKEEP_SECONDS, Connection, Database, read, write
@@ -19,7 +19,7 @@ _COLUMNS = ", ".join(Reclassification.__dataclass_fields__)
 
 
 @read
-async def count(db: Database, organization: str, wanted: Wanted) -> int:
+async def count(db: Database, organization: str, wanted: ReclassifyFilter) -> int:
     """How many entries it is about."""
     counted: int = await db.fetchval(
         "SELECT library_labelled($1, $2, $3)",
@@ -33,7 +33,7 @@ async def count(db: Database, organization: str, wanted: Wanted) -> int:
 
 @write
 async def add(
-    unit: Unit, new_id: str, asked_by: dict[str, Any], wanted: Wanted, total: int
+    unit: Unit, new_id: str, asked_by: dict[str, Any], wanted: ReclassifyFilter, total: int
 ) -> bool:
     """Of the entries there are by now, the newest first. False: one is under way already."""
     try:

@@ -12,7 +12,7 @@ from safelight.classification.reclassify.answers import (
     ReclassificationAnswer,
     ReclassifyAnswer,
 )
-from safelight.classification.reclassify.lifecycle import Reclassification, Wanted
+from safelight.classification.reclassify.lifecycle import Reclassification, ReclassifyFilter
 from safelight.classification.reclassify.reclassify import Reclassify
 from safelight.http.described import Described
 from safelight.http.frame import provided
@@ -47,7 +47,7 @@ class NewReclassification(BaseModel):
 async def reclassify(
     body: NewReclassification, access: AsAdmin, service: ReclassifyDep
 ) -> Response:
-    wanted = Wanted(body.label, body.notBy)
+    wanted = ReclassifyFilter(body.label, body.notBy)
     if body.dryRun:
         return JSONResponse({"total": await service.count(access.organization, wanted)})
     found = await service.ask(access.organization, wanted, access.caller.as_actor())
