@@ -50,8 +50,10 @@ class Things:
         published = await self._submission(image["name"], "PUBLISHED")
         await self._put("submission-policy", safetyReview=0, safetyBlock=1)
         waiting = await self._submission(image["name"], "AWAITING_APPROVAL")
+        anew = await self._post("/api/organizations/default/reclassify", json={})
         self.known = {
             "org": "default",
+            "reclassification_id": anew["id"],
             "organization": SPARE,
             "organizationId": "default",
             "image_id": image["imageId"],
@@ -87,7 +89,6 @@ class Things:
             "job_id": self._dead_letter,
             "token_id": self._token,
             "entry_id": self._blocked,
-            "reclassification_id": self._reclassification,
             "username": self._invited if "/invitations/" in path else self.member,
         }
         return {name: make for name, make in makers.items() if f"{{{name}}}" in path}
@@ -131,15 +132,6 @@ class Things:
         number = self.app.registry.get(Ids).uuid4().replace("-", "")
         wanted = {"checksum": number * 2, "note": SCRIPT}
         return str((await self._post("/api/organizations/default/blocklist", json=wanted))["id"])
-
-    async def _reclassification(self) -> str:
-        """One at a time: whatever the fuzzer asked for ends first."""
-
-        async def asked() -> str | None:
-            answer = await self.client.post("/api/organizations/default/reclassify", json={})
-            return str(answer.json()["id"]) if answer.is_success else None
-
-        return str(await until(asked, PATIENCE, every=0.1))
 
     async def _dead_letter(self) -> str:
         number = await self.app.db.fetchval(

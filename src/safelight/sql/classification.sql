@@ -96,16 +96,16 @@ BEGIN
 END
 $$;
 
--- A further run of a marker that has its label, below those of uploads that have none yet. It takes nobody's
+-- A further run, after `p_run`, of a marker that has its label: below those of uploads that have none yet. It takes nobody's
 -- place: nothing else works for the marker, and if something does all the same, that is an error.
 CREATE OR REPLACE FUNCTION classification_again(
-    p_organization text, p_name text, p_marker text, p_now bigint
+    p_organization text, p_name text, p_marker text, p_run integer, p_now bigint
 ) RETURNS integer
 LANGUAGE plpgsql AS $$
 DECLARE
     next_run integer;
 BEGIN
-    SELECT coalesce(max(run), 0) + 1 INTO next_run FROM classification_runs
+    SELECT greatest(max(run), p_run) + 1 INTO next_run FROM classification_runs
     WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
     INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
     VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);

@@ -483,7 +483,8 @@ BEGIN
         IF wanted AND object_try_lock(p_organization || '/' || entry.name)
            AND classification_idle(p_organization, entry.name, entry.idempotency_key) THEN
             UPDATE uploads AS known
-            SET run = classification_again(p_organization, entry.name, entry.idempotency_key, p_now),
+            SET run = classification_again(
+                    p_organization, entry.name, entry.idempotency_key, known.run, p_now),
                 classification_status = CASE classification_status WHEN 'failed' THEN 'pending'
                                         ELSE classification_status END
             WHERE known.organization = p_organization AND known.name = entry.name
