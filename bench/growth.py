@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from bench import flow, plot, rows
+from bench import flow, plot, rows, similar
 from bench.database import database
 from bench.delay import delayed
 from bench.flow import Flow
@@ -27,6 +27,7 @@ def run() -> list[Shown]:
     return [
         *clients(CLIENTS, 160),
         *rows.run([size for size in ROWS if size <= most]),
+        *similar.run(min(similar.ENTRIES, most)),
         *workers(WORKERS, 200),
         *delays(DELAYS, 160),
     ]

@@ -31,9 +31,10 @@ TESTS = {
     "library/arrival library/arrival_batches",
     "library": "library/arrival library/arrival_batches library/statements library/races "
     "library/thumbnail_statements library/finding classification/runs classification/results "
+    "classification/again_statements classification/reclassify classification/twins "
     "upgrade/statements",
     "classification": "classification/runs classification/results library/thumbnail_statements "
-    "library/arrival_batches",
+    "library/arrival_batches classification/reclassify classification/twins",
     "accounts": "accounts/statements accounts/lockout",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",
     "accounts/invitations/repo": "accounts/sign_in_statements accounts/invitations",
@@ -49,6 +50,8 @@ TESTS = {
     "library/reconcile/repo": "library/statements",
     "library/thumbnails/repo": "library/thumbnail_statements",
     "classification/repo": "classification/runs classification/results",
+    "classification/reclassify/repo": "classification/reclassify",
+    "classification/similar/repo": "classification/similar classification/twins",
 }
 # Conditions that change the plan and nothing else: the index they ask for has them.
 PLANS = {

@@ -9,6 +9,8 @@ from safelight import __version__
 from safelight.accounts.routes import router as accounts
 from safelight.admin.routes import router as admin
 from safelight.approvals.routes import router as approvals
+from safelight.classification.reclassify.routes import router as reclassify
+from safelight.classification.similar.routes import router as similar
 from safelight.generations.artifacts.routes import router as artifacts
 from safelight.generations.routes import router as generations
 from safelight.http import errors
@@ -34,6 +36,8 @@ ROUTERS = (
     events,
     library,
     thumbnails,
+    similar,
+    reclassify,
     generations,
     artifacts,
     approvals,

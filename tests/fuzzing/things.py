@@ -50,8 +50,10 @@ class Things:
         published = await self._submission(image["name"], "PUBLISHED")
         await self._put("submission-policy", safetyReview=0, safetyBlock=1)
         waiting = await self._submission(image["name"], "AWAITING_APPROVAL")
+        anew = await self._post("/api/organizations/default/reclassify", json={})
         self.known = {
             "org": "default",
+            "reclassification_id": anew["id"],
             "organization": SPARE,
             "organizationId": "default",
             "image_id": image["imageId"],

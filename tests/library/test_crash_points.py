@@ -131,6 +131,10 @@ ELSEWHERE = [
     "library.delete", "library.reconcile.say_failed",
     "classification.count_child_death",  # test_damaged.py: a remote model has no child
     "classification.try_again",  # test_standing.py: it is the server's
+    # classification/test_reclassify.py
+    "classification.reclassify.add", "classification.reclassify.count_ended",
+    "classification.reclassify.end", "classification.reclassify.go_on",
+    "classification.reclassify.progress",
     # classification/test_backfill.py
     "classification.drawn", "classification.draw_no_more", "classification.enqueue_drawing",
     # test_thumbnails.py

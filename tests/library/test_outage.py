@@ -161,6 +161,38 @@ async def test_an_hour_without_bucket_and_model(
     assert letters == []
 
 
+async def test_runs_that_wait_while_the_bucket_is_away_spend_nothing(
+    api: Api, bucket: Bucket, late: LateBucket, vendor: Vendor
+) -> None:
+    vendor.instead = refusal(503, 3040, retry_after="1")
+    names = [f"{number}.jpg" for number in range(6)]
+    await api.tell(*[await put(api, bucket, name) for name in names])
+    await until(lambda: _runs(api, len(names)))
+    late.away, vendor.instead = True, None
+
+    await pass_time(api, MINUTE)
+
+    assert await _runs(api, len(names))
+    status = (await api.client.get("/api/v1/admin/queue/status")).json()["queues"]
+    assert {row["name"]: row["away"] for row in status}[RUN.name] == len(names)
+    page = (await api.client.get("/admin/queue", headers={"accept": "text/html"})).text
+    assert f"{len(names)} wait for what is away, and spend no attempt" in page
+    late.away = False
+    await api.hurry()
+    for name in names:
+        await api.settled(name)
+    assert await api.letters() == []
+
+
+async def _runs(api: Api, count: int) -> bool:
+    """Whether so many wait, none of which has spent an attempt."""
+    waiting = (
+        "SELECT count(*) FROM jobs WHERE kind = $1 AND status = 'delayed' AND attempts = 0 "
+        "AND waits > 0"
+    )
+    return bool(await api.app.db.fetchval(waiting, RUN.name) == count)
+
+
 async def test_after_a_day_a_person_is_asked(api: Api, bucket: Bucket, vendor: Vendor) -> None:
     vendor.instead = refusal(401, 10000, "Authentication error")
     await api.tell(await put(api, bucket, "a.jpg"))

@@ -283,6 +283,39 @@ async def test_dead_letters_are_redriven_and_discarded(app: Application) -> None
         assert "Dead letters None." in words(await read(client, QUEUE))
 
 
+async def test_all_of_a_kind_are_redriven_and_discarded(app: Application) -> None:
+    await submitted(app)
+    kind = f"?kind={PROCESS.name}"
+    async with browser(app) as client:
+        assert "Redrive all" not in await read(client, QUEUE)
+        await dead(app)
+        page = words(await read(client, QUEUE))
+        assert f"{PROCESS.name} 1 dead letter Redrive all… Up to 1 of them run again" in page
+        answer = await client.post(f"{QUEUE}/dead-letters/redrive{kind}")
+        assert answer.status_code == 303
+        page = words(await read(client, answer.headers["location"]))
+        assert "1 redriven, 0 of that kind remain." in page
+        await dead(app)
+        answer = await client.post(f"{QUEUE}/dead-letters/discard{kind}")
+        page = words(await read(client, answer.headers["location"]))
+        assert "1 discarded, 0 of that kind remain." in page
+        assert "Dead letters None." in page
+
+
+@pytest.mark.parametrize("over", ["/api/v1/admin", "/api/organizations/default"])
+async def test_all_of_a_kind_over_the_api(app: Application, over: str) -> None:
+    await submitted(app)
+    await dead(app)
+    async with app.client() as client:
+        other = await client.post(f"{over}/dead-letters/redrive", params={"kind": "no.such"})
+        assert (other.status_code, other.json()) == (202, {"redriven": 0, "remaining": 0})
+        answer = await client.post(f"{over}/dead-letters/redrive")
+        assert answer.json() == {"redriven": 1, "remaining": 0}
+        await dead(app)
+        answer = await client.post(f"{over}/dead-letters/discard")
+        assert (answer.status_code, answer.json()) == (200, {"discarded": 1, "remaining": 0})
+
+
 def test_every_state_and_severity_has_words() -> None:
     for each in (*SubmissionState, *ApprovalStatus, *Severity):
         assert each.word

@@ -15,6 +15,7 @@ from harness import TOKEN, picture
 from inprocess import Application, application
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.tokens import Tokens
+from safelight.classification.similar.twins import Twins
 from safelight.infra.activity import Units
 from safelight.infra.history import Line
 from safelight.testing.waiting import until
@@ -378,3 +379,19 @@ async def test_a_delete_before_it_was_stored_is_seen_at_once(app: Application) -
         assert answer.status_code == 202
         assert states((await client.get(PAGE)).text) == {}
         assert states((await client.get(f"{PAGE}/cards?name=unwanted.jpg")).text) == {}
+
+
+async def test_images_that_look_alike_have_a_page(working: Application) -> None:
+    async with browser(working) as client:
+        assert f'href="{PAGE}/duplicates"' in (await client.get(PAGE)).text
+        assert "No duplicates" in (await client.get(f"{PAGE}/duplicates")).text
+        for name in ("one.jpg", "two.jpg", "three.jpg"):
+            await post(client, name, picture(colour="gold"))
+        await labelled(client, "one.jpg", "two.jpg", "three.jpg")
+        await working.registry.get(Twins).compare()
+        page = (await client.get(f"{PAGE}/duplicates")).text
+        assert "3 identical copies" in page
+        assert [name in page for name in ("one.jpg", "two.jpg", "three.jpg")] == [True] * 3
+        assert 'aria-label="Delete two.jpg"' in page
+    async with await viewer(working) as looking:
+        assert "data-delete" not in (await looking.get(f"{PAGE}/duplicates")).text

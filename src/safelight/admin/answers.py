@@ -63,6 +63,7 @@ class QueueAnswer(TypedDict):
     queued: int
     running: int
     delayed: int
+    away: int  # of those: they wait for something that is not there, and spend no attempt
     deadLetters: int
     oldestSeconds: float | None
 
@@ -102,3 +103,13 @@ class DeadLetterAnswer(TypedDict):
 
 class SettledAnswer(TypedDict):
     id: int
+
+
+class RedrivenAnswer(TypedDict):
+    redriven: int
+    remaining: int
+
+
+class DiscardedAnswer(TypedDict):
+    discarded: int
+    remaining: int

@@ -18,10 +18,12 @@ from safelight.accounts.guard import (
 )
 from safelight.admin.answers import (
     DeadLetterAnswer,
+    DiscardedAnswer,
     HealthAnswer,
     QueueMetricsAnswer,
     QueueStatusAnswer,
     ReadyAnswer,
+    RedrivenAnswer,
     SettledAnswer,
 )
 from safelight.admin.scrape import Scrape
@@ -131,6 +133,7 @@ async def queue_status(
             "queued": row.queued,
             "running": row.running,
             "delayed": row.delayed,
+            "away": row.away,
             "deadLetters": row.dead_letters,
             "oldestSeconds": row.oldest_seconds,
         }
@@ -173,6 +176,35 @@ async def discard_any(job_id: int, caller: AsOperator, queue: QueueDep) -> dict[
     return {"id": job_id}
 
 
+@router.post("/api/v1/admin/dead-letters/redrive", status_code=202, response_model=RedrivenAnswer)
+async def redrive_all(
+    caller: AsOperator,
+    queue: QueueDep,
+    kind: KindFilter = None,
+    organization: Everything = None,
+) -> Response:
+    """Runs dead jobs again: up to 200. Ask again while some remain and some were redriven; one of
+    which a newer twin waits or runs stays."""
+    done = await queue.dead_letters.redrive_all(
+        kind=kind, organization=organization, actor=caller.as_actor()
+    )
+    return JSONResponse({"redriven": done.settled, "remaining": done.remaining}, 202)
+
+
+@router.post("/api/v1/admin/dead-letters/discard", response_model=DiscardedAnswer)
+async def discard_all(
+    caller: AsOperator,
+    queue: QueueDep,
+    kind: KindFilter = None,
+    organization: Everything = None,
+) -> dict[str, int]:
+    """Gives dead jobs up for good: up to 200. Ask again while some remain."""
+    done = await queue.dead_letters.discard_all(
+        kind=kind, organization=organization, actor=caller.as_actor()
+    )
+    return {"discarded": done.settled, "remaining": done.remaining}
+
+
 @router.get(
     "/api/organizations/{org}/dead-letters",
     summary="This organization's dead letters",
@@ -206,6 +238,29 @@ async def discard_own(job_id: int, access: AsAdmin, queue: QueueDep) -> dict[str
     actor = access.caller.as_actor()
     await queue.dead_letters.discard(job_id, organization=access.organization, actor=actor)
     return {"id": job_id}
+
+
+@router.post(
+    "/api/organizations/{org}/dead-letters/redrive", status_code=202, response_model=RedrivenAnswer
+)
+async def redrive_all_own(access: AsAdmin, queue: QueueDep, kind: KindFilter = None) -> Response:
+    """Runs this organization's dead jobs again: up to 200. Ask again while some remain and some
+    were redriven; one of which a newer twin waits or runs stays."""
+    done = await queue.dead_letters.redrive_all(
+        kind=kind, organization=access.organization, actor=access.caller.as_actor()
+    )
+    return JSONResponse({"redriven": done.settled, "remaining": done.remaining}, 202)
+
+
+@router.post("/api/organizations/{org}/dead-letters/discard", response_model=DiscardedAnswer)
+async def discard_all_own(
+    access: AsAdmin, queue: QueueDep, kind: KindFilter = None
+) -> dict[str, int]:
+    """Gives this organization's dead jobs up for good: up to 200. Ask again while some remain."""
+    done = await queue.dead_letters.discard_all(
+        kind=kind, organization=access.organization, actor=access.caller.as_actor()
+    )
+    return {"discarded": done.settled, "remaining": done.remaining}
 
 
 async def _answers(question: Awaitable[Any]) -> bool:

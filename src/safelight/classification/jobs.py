@@ -1,4 +1,5 @@
-"""Classification's background work: one run per marker, and drawing what was not drawn with it."""
+"""Classification's background work: one run per marker, drawing what was not drawn with it, and
+classifying anew."""
 
 import os
 from dataclasses import dataclass
@@ -42,8 +43,25 @@ DRAW = JobKind(
 )
 BACKFILL = JobKind("classification.backfill", payload=Nothing, limit=1)
 
-KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL)
+
+@dataclass(frozen=True, slots=True)
+class ReclassifyPayload:
+    id: str
+
+
+# Begins runs a few at a time, and looks what has become of them.
+RECLASSIFY = JobKind(
+    "classification.reclassify",
+    payload=ReclassifyPayload,
+    limit=1,
+    retry=STEADFAST,
+    subject=lambda payload: f"reclassification:{payload.id}",
+)
+
+COMPARE = JobKind("classification.compare", payload=Nothing, limit=1)
+
+KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL, RECLASSIFY, COMPARE)
 
 
 def schedules(_: Settings) -> tuple[Schedule, ...]:
-    return (Schedule(BACKFILL, MINUTE),)
+    return (Schedule(BACKFILL, MINUTE), Schedule(COMPARE, MINUTE))

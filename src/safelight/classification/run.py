@@ -133,8 +133,8 @@ class Classification:
         best = (prediction.label, prediction.score)
         result = Result(*best, model, now, prediction.labels or (best,), prediction.drawing)
         tried = _attempt(target, job.attempt)
-        told, dropped = _updated(target, result), _dropped(target, _MOVED_ON)
-        finding = ReadyResult(target, result, job, [tried, told], [tried, dropped])
+        told = [tried] if await self._known(target, result) else [tried, _updated(target, result)]
+        finding = ReadyResult(target, result, job, told, [tried, _dropped(target, _MOVED_ON)])
         mine, taken = await self._results.add(target.organization, finding)
         ended = job.ended(mine)
         if taken is None:
@@ -142,6 +142,13 @@ class Classification:
         self._units.announce(target.organization)
         self._count(AttemptEnd.DONE if taken else AttemptEnd.DROPPED)
         return ended
+
+    async def _known(self, target: RunTarget, result: Result) -> bool:
+        """Whether an entry that is classified anew has that label already: then nobody is told."""
+        if target.run == 1:
+            return False
+        known = await library.label_of(self._db, *_key(target))
+        return known == (result.label, result.score, result.model)
 
     async def _send(
         self, _: str, findings: Sequence[ReadyResult]

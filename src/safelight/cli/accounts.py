@@ -18,6 +18,7 @@ from safelight.accounts.access import Grant, Role, Token, User
 from safelight.accounts.members import Members, Welcomed
 from safelight.accounts.show import show_token
 from safelight.accounts.tokens import Tokens
+from safelight.classification.reclassify.reclassify import Reclassify
 from safelight.cli.output import show_rows
 from safelight.cli.serve import DataDir
 from safelight.errors import ConfigurationError
@@ -57,6 +58,7 @@ class Desk:
     clock: SystemClock
     tokens: Tokens
     members: Members
+    reclassify: Reclassify
 
     def address(self, path: str) -> str:
         """With the server's address in front, where it is known."""
@@ -84,7 +86,7 @@ def create_token(
         )
         return secret
 
-    secret = _run(data_dir, act)
+    secret = run_at_desk(data_dir, act)
     print(json.dumps({"token": secret}) if as_json else secret)
 
 
@@ -99,7 +101,7 @@ def list_tokens(
     async def act(desk: Desk) -> list[Token]:
         return await repo.tokens(desk.db, organization, before=None, limit=None)
 
-    found = _run(data_dir, act)
+    found = run_at_desk(data_dir, act)
     rows = [{"organization": token.organization, **show_token(token)} for token in found]
     show_rows(rows, as_json=as_json)
 
@@ -107,7 +109,7 @@ def list_tokens(
 @tokens.command("revoke")
 def revoke_token(token_id: str, data_dir: DataDir = None) -> None:
     """Revoke a token, and those it made."""
-    _run(data_dir, lambda desk: desk.tokens.revoke(token_id, organization=None, actor=None))
+    run_at_desk(data_dir, lambda desk: desk.tokens.revoke(token_id, organization=None, actor=None))
     print(f"{token_id} is revoked.")
 
 
@@ -133,7 +135,7 @@ def create_user(
         )
         return welcomed, desk.address(welcomed.link)
 
-    welcomed, link = _run(data_dir, act)
+    welcomed, link = run_at_desk(data_dir, act)
     if as_json:
         invited = welcomed.account is not None
         print(json.dumps({"username": username, "signInLink": link, "invited": invited}))
@@ -154,14 +156,14 @@ def list_users(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     async def act(desk: Desk) -> list[User]:
         return await repo.users(desk.db)
 
-    found = _run(data_dir, act)
+    found = run_at_desk(data_dir, act)
     show_rows([_show_user(user, as_json=as_json) for user in found], as_json=as_json)
 
 
 @users.command("revoke")
 def revoke_user(username: str, data_dir: DataDir = None) -> None:
     """Take a person's access away: sessions, links, memberships, password and tokens."""
-    _run(data_dir, lambda desk: desk.members.revoke_user(username))
+    run_at_desk(data_dir, lambda desk: desk.members.revoke_user(username))
     print(f"{username} is revoked.")
 
 
@@ -172,7 +174,7 @@ def create_organization(organization: str, data_dir: DataDir = None) -> None:
         check_organization_id(organization)
     except InvalidOrganizationId as error:
         raise typer.BadParameter(str(error)) from None
-    _run(data_dir, lambda desk: desk.members.make_organization(organization))
+    run_at_desk(data_dir, lambda desk: desk.members.make_organization(organization))
     print(f"{organization} is there.")
 
 
@@ -183,7 +185,7 @@ def list_organizations(data_dir: DataDir = None, as_json: AsJson = False) -> Non
     async def act(desk: Desk) -> list[tuple[str, int]]:
         return await repo.organizations(desk.db)
 
-    found = _run(data_dir, act)
+    found = run_at_desk(data_dir, act)
     show_rows([{"id": name, "createdAt": iso(at)} for name, at in found], as_json=as_json)
 
 
@@ -191,7 +193,7 @@ def list_organizations(data_dir: DataDir = None, as_json: AsJson = False) -> Non
 def close_organization(organization: str, data_dir: DataDir = None) -> None:
     """Close an organization: every membership and token ends, everything stored stays. `users
     create` opens it again."""
-    _run(data_dir, lambda desk: desk.members.close_organization(organization))
+    run_at_desk(data_dir, lambda desk: desk.members.close_organization(organization))
     print(f"{organization} is closed.")
 
 
@@ -235,7 +237,7 @@ def _running_server(settings: Settings) -> str | None:
         return None
 
 
-def _run(data_dir: Path | None, act: Callable[[Desk], Awaitable[T]]) -> T:
+def run_at_desk(data_dir: Path | None, act: Callable[[Desk], Awaitable[T]]) -> T:
     logs.configure("auto", "warning")
     settings = load({"data_dir": data_dir})
     with _database_url(settings) as url:
@@ -267,7 +269,8 @@ async def _with_desk(settings: Settings, url: str, act: Callable[[Desk], Awaitab
         ids, bus = RandomIds(), Bus(db, "command line")
         units = Units(db, bus, clock)
         try:
-            return await act(Desk(settings, db, clock, Tokens(units, ids), Members(units, ids)))
+            tokens, members = Tokens(units, ids), Members(units, ids)
+            return await act(Desk(settings, db, clock, tokens, members, Reclassify(units, ids)))
         finally:
             await bus.stop()
     finally:

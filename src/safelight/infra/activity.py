@@ -367,6 +367,24 @@ async def bounds(db: Database, organization: str) -> tuple[int, int]:
     return row["floor"], max(row["newest"], row["floor"])
 
 
+@read
+async def newest(db: Database) -> dict[str, int]:
+    """Every organization's newest seq: a step through the index for each."""
+    rows = await db.fetch(
+        """
+        WITH RECURSIVE walk AS (
+            (SELECT organization, seq FROM activity ORDER BY organization DESC, seq DESC LIMIT 1)
+            UNION ALL
+            SELECT next.* FROM walk CROSS JOIN LATERAL (
+                SELECT organization, seq FROM activity
+                WHERE organization < walk.organization
+                ORDER BY organization DESC, seq DESC LIMIT 1) AS next
+        ) SELECT organization, seq FROM walk
+        """
+    )
+    return {row["organization"]: row["seq"] for row in rows}
+
+
 @write
 async def cut_feed(db: Database, before_ms: int) -> None:
     """Moves each organization's floor past what is older; the rows stay for their subjects."""

@@ -190,6 +190,24 @@ async def find(db: Database, organization: str, name: str) -> Entry | None:
 
 
 @read
+async def of_markers(
+    db: Database, organization: str, wanted: Sequence[tuple[str, str]]
+) -> dict[str, Entry]:
+    """Of names and markers: the entries that stand for those very uploads, by their names."""
+    rows = await db.fetch(
+        entries(
+            "SELECT uploads.* FROM unnest($2::text[], $3::text[]) AS wanted (name, marker) "
+            "JOIN uploads ON uploads.organization = $1 AND uploads.name = wanted.name "
+            "AND idempotency_key = marker"
+        ),
+        organization,
+        [name for name, _ in wanted],
+        [marker for _, marker in wanted],
+    )
+    return {row["name"]: entry_of(row) for row in rows}
+
+
+@read
 async def is_current(db: Database, organization: str, name: str, marker: str, run: int) -> bool:
     """Whether the entry still stands for that upload, and waits for that run."""
     return bool(

@@ -96,6 +96,83 @@ BEGIN
 END
 $$;
 
+-- A further run, after `p_run`, of a marker that has its label: below those of uploads that have none yet. It takes nobody's
+-- place: nothing else works for the marker, and if something does all the same, that is an error.
+CREATE OR REPLACE FUNCTION classification_again(
+    p_organization text, p_name text, p_marker text, p_run integer, p_now bigint
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    next_run integer;
+BEGIN
+    SELECT greatest(max(run), p_run) + 1 INTO next_run FROM classification_runs
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
+    VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);
+    IF job_enqueue('classification.run', p_organization,
+                   jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', next_run),
+                   classification_key(p_organization, p_name, p_marker), p_priority => -5) IS NULL THEN
+        RAISE 'a run of % is still in the queue', p_marker;
+    END IF;
+    RETURN next_run;
+END
+$$;
+
+-- Counts the runs of a reclassification that have ended, and lets go of them. One of which nothing is known
+-- any more was for nothing.
+CREATE OR REPLACE FUNCTION reclassification_count(
+    p_id text, OUT done bigint, OUT failed bigint, OUT skipped bigint, OUT under_way bigint
+)
+LANGUAGE sql AS $$
+    WITH standing AS (
+        SELECT begun.name, coalesce(runs.status, 'dropped') AS status
+        FROM reclassifying AS begun
+        JOIN reclassifications AS whole ON whole.id = begun.reclassification
+        LEFT JOIN classification_runs AS runs
+          ON runs.organization = whole.organization AND runs.name = begun.name
+         AND runs.idempotency_key = begun.idempotency_key AND runs.run = begun.run
+        WHERE begun.reclassification = p_id
+    ), gone AS (
+        DELETE FROM reclassifying
+        WHERE reclassification = p_id AND name IN (
+            SELECT name FROM standing WHERE NOT classification_under_way(status))
+    )
+    SELECT count(*) FILTER (WHERE status = 'done'), count(*) FILTER (WHERE status = 'failed'),
+           count(*) FILTER (WHERE status = 'dropped'),
+           count(*) FILTER (WHERE classification_under_way(status))
+    FROM standing
+$$;
+
+-- Begins the next runs of a reclassification, `p_most` at most, and notes the place. Answers those entries,
+-- how many were left out, and whether there are no more.
+CREATE OR REPLACE FUNCTION reclassification_go_on(
+    p_id text, p_most integer, p_now bigint,
+    OUT begun jsonb, OUT left_out bigint, OUT over boolean
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    whole reclassifications%ROWTYPE;
+    seen  jsonb;
+BEGIN
+    SELECT * INTO whole FROM reclassifications WHERE id = p_id;
+    SELECT coalesce(jsonb_agg(to_jsonb(each) ORDER BY place), '[]') INTO seen
+    FROM library_again(whole.organization, whole.label, whole.not_by, whole.place_time,
+                       whole.place_name, p_most, p_now)
+         WITH ORDINALITY AS each (event_time, name, marker, wanted, run, place);
+    over := seen = '[]';
+    begun := jsonb_path_query_array(seen, '$[*] ? (@.run != null)');
+    left_out := jsonb_array_length(jsonb_path_query_array(seen, '$[*] ? (@.wanted == true && @.run == null)'));
+    IF NOT over THEN
+        UPDATE reclassifications
+        SET place_time = (seen -> -1 ->> 'event_time')::bigint, place_name = seen -> -1 ->> 'name'
+        WHERE id = p_id;
+        INSERT INTO reclassifying (reclassification, name, idempotency_key, run)
+        SELECT p_id, one.name, one.marker, one.run
+        FROM jsonb_to_recordset(begun) AS one (name text, marker text, run integer);
+    END IF;
+END
+$$;
+
 -- The first runs of markers that nobody has seen before. Answers their jobs, in the order of the items; those
 -- that are `leased` are `p_owner`'s. A marker that was seen all the same is an error, like a clash of runs.
 CREATE OR REPLACE FUNCTION classifications_begin(
@@ -187,10 +264,103 @@ BEGIN
 END
 $$;
 
+-- The entry that looks most like another one, by its embedding, or is of the same bytes. Those are looked at
+-- that may: some thousand at most. None where that is less than `p_least`.
+CREATE OR REPLACE FUNCTION classification_nearest(
+    p_organization text, p_name text, p_marker text, p_run integer, p_least real,
+    OUT name text, OUT marker text, OUT similarity real
+)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
+DECLARE
+    labels constant text[] := ARRAY(SELECT each ->> 'label' FROM jsonb_array_elements(
+        classification_labels(p_organization, p_name, p_marker, p_run)) AS each);
+BEGIN
+    IF to_regclass('embeddings') IS NULL THEN
+        SELECT near.name, near.marker, 1 INTO name, marker, similarity
+        FROM library_alike(p_organization, p_name, labels, 1000, 200) AS near WHERE same LIMIT 1;
+        RETURN;
+    END IF;
+    SELECT near.name, near.marker, least(likeness, 1) INTO name, marker, similarity
+    FROM library_alike(p_organization, p_name, labels, 1000, 200) AS near
+    LEFT JOIN embeddings AS own ON own.organization = p_organization AND own.name = p_name
+                               AND own.idempotency_key = p_marker
+    LEFT JOIN embeddings AS other ON other.organization = p_organization AND other.name = near.name
+                                 AND other.idempotency_key = near.marker AND other.model = own.model
+    CROSS JOIN LATERAL (SELECT CASE WHEN same THEN 1 ELSE -(own.vector <#> other.vector) END
+                        AS likeness) AS found
+    WHERE likeness >= p_least
+    ORDER BY likeness DESC, near.name LIMIT 1;
+END
+$$;
+
+-- Puts an entry into the group of the one that looks most like it. False: it cannot be compared yet, since
+-- its embedding, if such are kept, is still to come.
+CREATE OR REPLACE FUNCTION classification_twin(
+    p_organization text, p_name text, p_marker text, p_seq bigint, p_embeds boolean, p_least real
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    entry   record;
+    nearest record;
+    groups  bigint[];  -- of these two, as far as they have one
+BEGIN
+    entry := library_drawn_as(p_organization, p_name, p_marker);
+    IF entry.run IS NULL THEN
+        RETURN true;  -- it has moved on
+    ELSIF p_embeds AND entry.drawn & 12 = 0 THEN
+        RETURN false;
+    END IF;
+    nearest := classification_nearest(p_organization, p_name, p_marker, entry.run, p_least);
+    IF nearest.name IS NULL THEN
+        RETURN true;
+    END IF;
+    groups := ARRAY(SELECT DISTINCT twins FROM twins
+                    WHERE organization = p_organization AND name IN (p_name, nearest.name)
+                    ORDER BY twins);
+    IF cardinality(groups) = 2 THEN
+        UPDATE twins SET twins = groups[1] WHERE organization = p_organization AND twins = groups[2];
+    END IF;
+    INSERT INTO twins AS known (organization, name, idempotency_key, twins, similarity)
+    VALUES (p_organization, p_name, p_marker, coalesce(groups[1], p_seq), nearest.similarity),
+           (p_organization, nearest.name, nearest.marker, coalesce(groups[1], p_seq),
+            nearest.similarity)
+    ON CONFLICT (organization, name) DO UPDATE
+        SET idempotency_key = excluded.idempotency_key,
+            similarity = CASE WHEN known.idempotency_key = excluded.idempotency_key
+                              THEN greatest(known.similarity, excluded.similarity)
+                              ELSE excluded.similarity END;
+    RETURN true;
+END
+$$;
+
+-- Compares entries that were labelled, in the order of the lines that tell of it, and notes how far that has
+-- come: to `p_end`, or to the one before the first that has to wait, which is the answer then.
+CREATE OR REPLACE FUNCTION classification_compare(
+    p_organization text, p_items jsonb, p_end bigint, p_embeds boolean, p_least real
+) RETURNS bigint
+LANGUAGE plpgsql AS $$
+DECLARE
+    item    jsonb;
+    reached bigint := p_end;
+BEGIN
+    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
+        IF NOT classification_twin(p_organization, item ->> 'name', item ->> 'marker',
+                                   (item ->> 'seq')::bigint, p_embeds, p_least) THEN
+            reached := (item ->> 'seq')::bigint - 1;
+            EXIT;
+        END IF;
+    END LOOP;
+    INSERT INTO twins_known (organization, seq) VALUES (p_organization, reached)
+    ON CONFLICT (organization) DO UPDATE SET seq = excluded.seq;
+    RETURN reached;
+END
+$$;
+
 -- What was found of an image besides its label goes with its entry.
 CREATE OR REPLACE FUNCTION classification_forget(p_organization text, p_name text) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
+    DELETE FROM twins WHERE organization = p_organization AND name = p_name;
     IF to_regclass('embeddings') IS NOT NULL THEN
         DELETE FROM embeddings WHERE organization = p_organization AND name = p_name;
     END IF;

@@ -364,16 +364,136 @@ BEGIN
 END
 $$;
 
--- What has become of an entry's run, under the same guard as its label.
+-- What has become of an entry's run, under the same guard as its label. One that has its label keeps it,
+-- whatever becomes of a further run.
 CREATE OR REPLACE FUNCTION library_note(
     p_organization text, p_name text, p_marker text, p_run integer, p_status text
 ) RETURNS boolean
 LANGUAGE plpgsql AS $$
 BEGIN
-    UPDATE uploads SET classification_status = p_status
+    UPDATE uploads SET classification_status = CASE classification_status WHEN 'done' THEN 'done'
+                                               ELSE p_status END
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run;
     RETURN FOUND;
+END
+$$;
+
+-- What an entry was drawn as, and which run labelled it, if it still has the marker.
+CREATE OR REPLACE FUNCTION library_drawn_as(
+    p_organization text, p_name text, p_marker text, OUT drawn smallint, OUT run integer
+)
+LANGUAGE plpgsql STABLE SET enable_seqscan = off AS $$
+BEGIN
+    SELECT entry.drawn, entry.run INTO drawn, run FROM uploads AS entry
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+END
+$$;
+
+-- Other entries that may look like one: those whose label is its own, or one of these, and that came soonest
+-- before it, or after it. `same`: their bytes are.
+CREATE OR REPLACE FUNCTION library_alike(
+    p_organization text, p_name text, p_labels text[], p_before integer, p_after integer,
+    OUT name text, OUT marker text, OUT same boolean
+) RETURNS SETOF record
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan AS $$
+DECLARE
+    entry uploads%ROWTYPE;
+    one   text;
+BEGIN
+    SELECT * INTO entry FROM uploads AS known
+    WHERE known.organization = p_organization AND known.name = p_name;
+    p_labels := array_remove(p_labels, entry.classification_label) || entry.classification_label;
+    FOREACH one IN ARRAY p_labels LOOP
+        RETURN QUERY
+        SELECT other.name, other.idempotency_key, other.checksum = entry.checksum FROM uploads AS other
+        WHERE organization = p_organization AND classification_label = one
+          AND (event_time, other.name) < (entry.event_time, entry.name)
+        ORDER BY classification_label DESC, event_time DESC, other.name DESC LIMIT p_before;
+        RETURN QUERY
+        SELECT other.name, other.idempotency_key, other.checksum = entry.checksum FROM uploads AS other
+        WHERE organization = p_organization AND classification_label = one
+          AND (event_time, other.name) > (entry.event_time, entry.name)
+        ORDER BY classification_label DESC, event_time, other.name LIMIT p_after;
+    END LOOP;
+END
+$$;
+
+-- Whether an entry's label is to be found anew: if it is not `p_not_by` that gave it, whatever its weights.
+CREATE OR REPLACE FUNCTION library_anew(p_status text, p_model text, p_not_by text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT p_status IN ('done', 'failed') AND (
+        p_not_by IS NULL OR p_model IS NULL
+        OR (p_model <> p_not_by AND split_part(p_model, '@', 1) <> p_not_by))
+$$;
+
+-- How many entries a reclassification is about: those with a label, or without hope of one. What waits for
+-- its label gets it anyway.
+CREATE OR REPLACE FUNCTION library_labelled(p_organization text, p_label text, p_not_by text)
+RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT count(*) FROM uploads
+    WHERE organization = p_organization AND (p_label IS NULL OR classification_label = p_label)
+      AND library_anew(classification_status, classification_model, p_not_by)
+$$;
+
+-- The entries before a place, newest first, of a label or all.
+CREATE OR REPLACE FUNCTION library_before_place(
+    p_organization text, p_label text, p_time bigint, p_name text, p_limit integer
+) RETURNS SETOF uploads
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off
+SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF p_label IS NULL THEN
+        RETURN QUERY SELECT * FROM uploads
+        WHERE organization = p_organization AND (event_time, name) < (p_time, p_name)
+        ORDER BY event_time DESC, name DESC LIMIT p_limit;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT * FROM uploads
+    WHERE organization = p_organization AND classification_label = p_label
+      AND (event_time, name) < (p_time, p_name)
+    ORDER BY classification_label, event_time DESC, name DESC LIMIT p_limit;
+END
+$$;
+
+-- Begins a further run of entries before a place: of a few, and of few looked at. Answers all of these, in
+-- their order; `run` is there where one began, and `wanted` where it should. A label stays until the next one
+-- is there. What somebody else writes at this very moment, or is being classified, is left alone.
+CREATE OR REPLACE FUNCTION library_again(
+    p_organization text, p_label text, p_not_by text, p_time bigint, p_name text, p_most integer,
+    p_now bigint,
+    OUT event_time bigint, OUT name text, OUT marker text, OUT wanted boolean, OUT run integer
+) RETURNS SETOF record
+LANGUAGE plpgsql AS $$
+DECLARE
+    entry uploads%ROWTYPE;
+    begun integer := 0;
+BEGIN
+    FOR entry IN
+        SELECT * FROM library_before_place(p_organization, p_label, p_time, p_name, 10 * p_most)
+    LOOP
+        EXIT WHEN begun = p_most;
+        event_time := entry.event_time;
+        name := entry.name;
+        marker := entry.idempotency_key;
+        wanted := library_anew(entry.classification_status, entry.classification_model, p_not_by);
+        run := NULL;
+        IF wanted AND object_try_lock(p_organization || '/' || entry.name)
+           AND classification_idle(p_organization, entry.name, entry.idempotency_key) THEN
+            UPDATE uploads AS known
+            SET run = classification_again(
+                    p_organization, entry.name, entry.idempotency_key, known.run, p_now),
+                classification_status = CASE classification_status WHEN 'failed' THEN 'pending'
+                                        ELSE classification_status END
+            WHERE known.organization = p_organization AND known.name = entry.name
+              AND known.idempotency_key = entry.idempotency_key
+            RETURNING known.run INTO library_again.run;
+            begun := begun + 1;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
 END
 $$;
 

@@ -6,6 +6,7 @@ from starlette.responses import Response
 from safelight.accounts.guard import open_to_everyone
 from safelight.errors import NotFound
 from safelight.web.pages import (
+    duplicates,
     home,
     password,
     queue,
@@ -18,7 +19,7 @@ from safelight.web.pages import (
 from safelight.web.rendering import PagesDep
 
 router = APIRouter()
-for page in (home, sign_in, password, upload, submissions, submission, workflow, queue):
+for page in (home, sign_in, password, upload, duplicates, submissions, submission, workflow, queue):
     router.include_router(page.router)
 
 

@@ -1,10 +1,13 @@
-"""Jobs that gave up: buried with their error, listed, and redriven or discarded by a person.
+"""Jobs that gave up: buried with their error, listed, and redriven or discarded by a person, one by
+one or all of a kind.
 
 Each of the three is one transaction with its line of history. A dead letter that was redriven is
 remembered for two days, so that redriving it again is a conflict even after it ended.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import asyncpg
@@ -29,6 +32,7 @@ P = TypeVar("P")
 
 OnRedrive = Callable[[Unit, P], Awaitable[None]]
 
+AT_ONCE = 200
 _REMEMBERED_MS = 2 * DAY * 1000
 _LARGEST_ID = 2**63 - 1
 _NO_SUCH = "There is no such dead letter."
@@ -40,6 +44,14 @@ class NotDead(Conflict):
 
 class TwinAlive(Conflict):
     """A newer job with the same key is waiting or running: wait for its end, or discard this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """How many were, of many, and how many such there are still."""
+
+    settled: int
+    remaining: int
 
 
 class DeadLetters:
@@ -107,6 +119,55 @@ class DeadLetters:
             if row is None:
                 raise await self._refusal(job_id, organization)
             unit.tell(self._verb("job_discarded", job_id, row, actor))
+
+    # Many at once: a bounded number, each by itself, so that whoever asked goes on where it ended
+
+    async def redrive_all(
+        self,
+        *,
+        kind: str | None = None,
+        organization: str | None = None,
+        actor: dict[str, str] | None = None,
+    ) -> Settled:
+        """Those whose key has a newer job stay."""
+        return await self._all(self.redrive, kind, organization, actor)
+
+    async def discard_all(
+        self,
+        *,
+        kind: str | None = None,
+        organization: str | None = None,
+        actor: dict[str, str] | None = None,
+    ) -> Settled:
+        return await self._all(self.discard, kind, organization, actor)
+
+    async def _all(
+        self,
+        verb: Callable[..., Awaitable[None]],
+        kind: str | None,
+        organization: str | None,
+        actor: dict[str, str] | None,
+    ) -> Settled:
+        settled = 0
+        async for letter in self._each(kind, organization):
+            if settled == AT_ONCE:
+                break
+            with suppress(NotDead, TwinAlive, NotFound):  # somebody was quicker
+                await verb(letter.id, organization=organization, actor=actor)
+                settled += 1
+        return Settled(settled, await repo.count_dead(self._db, organization, kind))
+
+    async def _each(self, kind: str | None, organization: str | None) -> AsyncIterator[DeadLetter]:
+        before = None
+        while True:
+            found = await self.page(
+                organization=organization, kind=kind, before=before, limit=AT_ONCE
+            )
+            for letter in found[:AT_ONCE]:
+                yield letter
+            if len(found) <= AT_ONCE:
+                return
+            before = found[AT_ONCE - 1].cursor
 
     # Within somebody else's unit
 

@@ -308,10 +308,13 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class KindStatus:
+    """Of those delayed, `away` wait for something that is not there, and spend no attempt."""
+
     name: str
     queued: int = 0
     running: int = 0
     delayed: int = 0
+    away: int = 0
     dead_letters: int = 0
     oldest_seconds: float | None = None
 

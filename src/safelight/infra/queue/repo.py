@@ -34,6 +34,7 @@ ORDER BY jobs.died_at DESC, id DESC LIMIT $5"""
 _LETTERS_OF = f"""{_DEAD} organization >= $1
 AND (organization, died_at, id) < ($1, {_DIED}, $4::bigint)
 ORDER BY organization DESC, jobs.died_at DESC, id DESC LIMIT $5"""
+_OF = "($1::text IS NULL OR organization = $1)"
 _THAT = "id = $1 AND ($2::text IS NULL OR organization = $2)"
 _ENROL_SECONDS = 15.0  # an earlier session of the same worker may not be known to be dead yet
 
@@ -226,11 +227,8 @@ async def reschedule(
         SELECT job_reschedule($1, $2,
             coalesce($3, clock_timestamp() + make_interval(secs => $4), now()))
         """,
-        kind,
-        key,
-        run_at,
-        run_in,
-    )
+        kind, key, run_at, run_in,
+    )  # fmt: skip
     return job_id
 
 
@@ -294,6 +292,12 @@ async def dead_letters(
 
 
 @read
+async def count_dead(db: Db, *narrowed: str | None) -> int:
+    """`narrowed` to an organization and a kind, or None."""
+    return int(await db.fetchval(f"SELECT count(*) FROM ({_DEAD} {_OF}) AS dead", *narrowed))
+
+
+@read
 async def letters_about(
     db: Db, kind: str, organization: str, facts: Mapping[str, Any]
 ) -> list[asyncpg.Record]:
@@ -304,10 +308,8 @@ async def letters_about(
         WHERE status = 'dead' AND organization = $1 AND kind = $2 AND payload @> $3
         ORDER BY id DESC
         """,
-        organization,
-        kind,
-        dict(facts),
-    )
+        organization, kind, dict(facts),
+    )  # fmt: skip
 
 
 @read
@@ -337,6 +339,7 @@ async def status(db: Db) -> list[KindStatus]:
                count(*) FILTER (WHERE status = 'queued') AS queued,
                count(*) FILTER (WHERE status = 'running') AS running,
                count(*) FILTER (WHERE status = 'delayed') AS delayed,
+               count(*) FILTER (WHERE status = 'delayed' AND waits > 0) AS away,
                count(*) FILTER (WHERE status = 'dead') AS dead_letters,
                extract(epoch FROM now() - min(run_at) FILTER (WHERE status = 'queued'))::float8
                    AS oldest_seconds

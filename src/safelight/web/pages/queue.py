@@ -2,18 +2,19 @@
 
 import json
 from collections.abc import Awaitable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.guard import AsOperator
 from safelight.errors import SafelightError
 from safelight.http.frame import QueueDep, services
-from safelight.http.paging import Cursors
+from safelight.http.paging import LARGEST, Cursors
 from safelight.infra.injected import Clock
+from safelight.infra.queue.dead_letters import AT_ONCE
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue
 from safelight.objects.notifications import repo as notifications
@@ -40,6 +41,7 @@ CLASSES = {
     FailureClass.UNKNOWN: "Unknown",
 }
 PURPOSE = "queue-page"
+Count = Annotated[int | None, Query(ge=0, le=LARGEST)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,14 @@ class QueuePage(Context):
     cursor: str | None
     now: int
     problem: str | None = None
+    settled: str | None = None
     look_again: ClassVar[int] = LOOK_AGAIN_MS
+    at_once: ClassVar[int] = AT_ONCE
+
+    @property
+    def given_up(self) -> list[KindStatus]:
+        """The kinds that have dead letters."""
+        return [row.status for row in self.kinds if row.status.dead_letters]
 
     @property
     def here(self) -> str:
@@ -112,10 +121,39 @@ class QueuePage(Context):
 
 @router.get("/admin/queue")
 async def queue_page(
-    request: Request, caller: AsOperator, pages: PagesDep, cursor: str | None = None
+    request: Request,
+    caller: AsOperator,
+    pages: PagesDep,
+    cursor: str | None = None,
+    redriven: Count = None,
+    discarded: Count = None,
+    remaining: Count = 0,
 ) -> Response:
     del caller
-    return pages.render(request, await _page(request, cursor))
+    page = await _page(request, cursor)
+    if redriven is not None:
+        page = replace(page, settled=f"{redriven} redriven, {remaining} of that kind remain.")
+    elif discarded is not None:
+        page = replace(page, settled=f"{discarded} discarded, {remaining} of that kind remain.")
+    return pages.render(request, page)
+
+
+@router.post("/admin/queue/dead-letters/redrive")
+async def redrive_all_by_form(
+    caller: AsOperator, queue: QueueDep, kind: Annotated[str, Query(max_length=100)]
+) -> Response:
+    done = await queue.dead_letters.redrive_all(kind=kind, actor=caller.as_actor())
+    counts = f"redriven={done.settled}&remaining={done.remaining}"
+    return RedirectResponse(f"/admin/queue?{counts}", 303)
+
+
+@router.post("/admin/queue/dead-letters/discard")
+async def discard_all_by_form(
+    caller: AsOperator, queue: QueueDep, kind: Annotated[str, Query(max_length=100)]
+) -> Response:
+    done = await queue.dead_letters.discard_all(kind=kind, actor=caller.as_actor())
+    counts = f"discarded={done.settled}&remaining={done.remaining}"
+    return RedirectResponse(f"/admin/queue?{counts}", 303)
 
 
 @router.post("/admin/queue/dead-letters/{job_id}/redrive")
