@@ -114,11 +114,11 @@ def claim(directory: Path, identity: str, ids: Ids, *, what: str, database: str)
 
 
 def where_is(url: str) -> str:
-    """A database's address without who and how, for people."""
+    """A database's address without who and how, for people. It may name several hosts."""
     parts = urlsplit(url)
     socket_directory = parse_qs(parts.query).get("host", [""])[0]
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.hostname or socket_directory or 'localhost'}{port}{parts.path}"
+    hosts = parts.netloc.rpartition("@")[2]
+    return f"{hosts or socket_directory or 'localhost'}{parts.path}"
 
 
 def here(directory: Path) -> str:
