@@ -38,7 +38,7 @@ from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import CONNECTIONS as WORKER_CONNECTIONS
 from safelight.infra.queue.worker import Worker
-from safelight.infra.steady import measure_skew
+from safelight.infra.steady import ClockWatch
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.directory import IngestDirectory
@@ -111,7 +111,9 @@ async def open_services(
         stack.callback(directory.close)
         between()
         base = await _open_base(stack, settings, db, directory.node)
-        await measure_skew(base.db, base.clock, base.metrics)
+        clocks = ClockWatch(base.db, base.clock, base.metrics)
+        await clocks.start()
+        stack.push_async_callback(clocks.stop)
         await declare(base.db, settings)
         between()
         secret = await secret_key(base.db, settings, base.ids)

@@ -234,7 +234,7 @@ def _in_words() -> Iterator[None]:
     """What a database says that is not for us alone, or not ours to change."""
     try:
         yield
-    except asyncpg.InsufficientPrivilegeError as error:
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
         raise ConfigurationError(
             f"The database's user may not do what Safelight needs: {error}. Let it own the "
             "database and its tables (ALTER DATABASE … OWNER TO …), or grant it CREATE and USAGE "
