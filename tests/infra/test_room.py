@@ -14,7 +14,7 @@ from inprocess import application
 from safelight.errors import ConfigurationError, Unavailable
 from safelight.infra.connecting import Connection, connect
 from safelight.infra.db import Database, be_brief
-from safelight.infra.knock import NoneLeft, knock
+from safelight.infra.knock import knock
 from safelight.settings import load
 from safelight.testing.waiting import until
 from safelight.wiring import open_services
@@ -92,7 +92,7 @@ async def test_a_start_waits_for_room_and_says_so(
         second = await waiting
         assert "no connection left; trying again" in logs[0]["event"]
         monkeypatch.setattr("safelight.infra.knock._TRIES", 2)
-        with pytest.raises(NoneLeft, match="Raise its max_connections"):
+        with pytest.raises(Unavailable, match="Raise its max_connections"):
             await knock(lambda: connect(role.url))
     await second.close()
 

@@ -46,7 +46,7 @@ async def test_the_later_one_wins(
         await here.stored(second)
 
         async def is_over() -> bool:
-            return (await here.image(first["imageId"]))["status"] != "INGESTED"
+            return bool((await here.image(first["imageId"]))["status"] != "INGESTED")
 
         await until(is_over)
         assert (await here.client.get(f"{LIBRARY}/same.jpg/content")).content == LATER

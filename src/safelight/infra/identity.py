@@ -46,6 +46,7 @@ async def identity_of(db: Database | Connection) -> str:
     return identity
 
 
+@read
 async def same_database(db: Database) -> None:
     """Refused: what goes through a pooler goes elsewhere than what does not."""
     address = db.address

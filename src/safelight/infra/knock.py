@@ -24,16 +24,12 @@ async def knock(connect: Callable[[], Awaitable[Connection]], setting: str = URL
         try:
             with in_words(setting):
                 return await connect()
-        except NoneLeft:
-            if not tries_left:
+        except Unavailable as error:
+            if not tries_left or not isinstance(error.__cause__, asyncpg.TooManyConnectionsError):
                 raise
             log.warning("the database has no connection left; trying again", for_tries=tries_left)
             await asyncio.sleep(_PAUSE_SECONDS)
     raise AssertionError
-
-
-class NoneLeft(Unavailable):
-    """The database has no connection left."""
 
 
 @contextmanager
@@ -41,7 +37,7 @@ def in_words(setting: str = URL) -> Iterator[None]:
     try:
         yield
     except asyncpg.TooManyConnectionsError as error:
-        raise NoneLeft(
+        raise Unavailable(
             f"The database has no connection left ({error}). Raise its max_connections, run fewer "
             "processes or give each fewer connections (SAFELIGHT_DATABASE_POOL_SIZE); see "
             "docs/operating.md."
