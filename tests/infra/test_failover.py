@@ -16,6 +16,7 @@ from inprocess import Application, application
 from safelight.errors import Unavailable
 from safelight.infra.bus import Bus
 from safelight.infra.db import AWAY, Database
+from safelight.infra.pooler import survey
 from safelight.testing.waiting import told_by, until
 
 pytestmark = pytest.mark.process
@@ -100,6 +101,11 @@ async def test_a_name_that_moves(nodes: Pair) -> None:
         await db.execute("INSERT INTO kv (key, value) VALUES ('a', '1')")
         await bus.stop()
         db.terminate()
+
+
+async def test_a_standby_alone_is_no_place_to_start(nodes: Pair) -> None:
+    with pytest.raises(Unavailable, match="there is only a standby"):
+        await survey(nodes[1].url, None)
 
 
 async def test_connections_to_what_takes_no_writes_any_more(nodes: Pair) -> None:

@@ -2,20 +2,23 @@
 in words."""
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import asyncpg
 import pytest
+import structlog
 
 from conftest import reachable_directory
 from faults.pooler import pooler
 from harness import picture
 from inprocess import application
+from safelight.cli.main import USAGE, main
 from safelight.errors import ConfigurationError
 from safelight.infra.bus import Bus
 from safelight.infra.connecting import Address, Limits
-from safelight.infra.db import Database
+from safelight.infra.db import AWAY, Database
 from safelight.infra.pooler import survey
 from safelight.testing.waiting import told_by, until
 
@@ -96,6 +99,43 @@ async def test_a_transaction_has_its_limits(database_url: str, directory: Path) 
                     await other.execute("INSERT INTO kv (key, value) VALUES ('a', '2')")
         assert await db.fetchval("SHOW lock_timeout") == "0"
         await db.close()
+
+
+async def test_the_server_behind_it_goes_away(database_url: str, directory: Path) -> None:
+    with pooler(database_url, directory) as url:
+        db = await Database.open(await survey(url, database_url), pool_size=2)
+        with pytest.raises(AWAY):
+            async with db.transaction() as connection:
+                await connection.execute("INSERT INTO kv (key, value) VALUES ('a', '1')")
+                await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+                await connection.execute("SELECT 1")
+
+        async def empty() -> bool:
+            try:
+                return bool(await db.fetchval("SELECT count(*) = 0 FROM kv"))
+            except AWAY:
+                return False
+
+        await until(empty)
+        await db.close()
+
+
+def test_a_command_says_what_to_set(
+    database_url: str,
+    directory: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pooler(database_url, directory) as url:
+        monkeypatch.setenv("SAFELIGHT_DATABASE_URL", url)
+        monkeypatch.setattr(sys, "argv", ["safelight", "organizations", "list"])
+        with pytest.raises(SystemExit) as end:
+            main()
+    structlog.reset_defaults()
+    assert end.value.code == USAGE
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "Set SAFELIGHT_DATABASE_DIRECT_URL to the address of PostgreSQL itself" in said
 
 
 async def test_everything_through_it(
