@@ -185,3 +185,9 @@ def test_a_file_and_what_outranks_it(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_settings_cannot_change() -> None:
     with pytest.raises(ValueError, match="frozen"):
         load().port = 1
+
+
+def test_a_direct_address_beside_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SAFELIGHT_DATABASE_DIRECT_URL", "postgresql://u:p@h/d")
+    with pytest.raises(ConfigurationError, match="also needs SAFELIGHT_DATABASE_URL"):
+        load()

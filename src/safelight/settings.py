@@ -97,8 +97,13 @@ class Settings(BaseSettings):
     database_url: DatabaseAddress = Field(
         None, description="External PostgreSQL (15 or newer). Empty: the embedded one."
     )
+    database_direct_url: DatabaseAddress = Field(
+        None,
+        description="The same database without a pooler, where `SAFELIGHT_DATABASE_URL` leads to "
+        "one that lends connections for one transaction at a time.",
+    )
     database_pool_size: int = Field(
-        10, ge=2, le=200, description="Database connections per process."
+        12, ge=6, le=200, description="Most database connections of a process, all in all."
     )
     object_store_url: StoreAddress = Field(
         "local", description="`local`, or `s3://bucket?endpoint=…&region=…`."
@@ -309,6 +314,8 @@ class Settings(BaseSettings):
                 "SAFELIGHT_SAFETY_BLOCK_SCORE must not be smaller than "
                 "SAFELIGHT_SAFETY_REVIEW_SCORE: a person is asked about what is not yet rejected"
             )
+        if self.database_direct_url and not self.database_url:
+            raise ValueError("SAFELIGHT_DATABASE_DIRECT_URL also needs SAFELIGHT_DATABASE_URL")
         if self.classifier == "workers-ai" and self.workers_ai_url is None:
             raise ValueError("SAFELIGHT_CLASSIFIER=workers-ai also needs SAFELIGHT_WORKERS_AI_URL")
         if self.classifier == "onnx" and self.onnx_model is None:
@@ -316,6 +323,11 @@ class Settings(BaseSettings):
         if 0 < self.workers_ai_gateway_cache_seconds < SHORTEST_CACHE:
             raise ValueError("SAFELIGHT_WORKERS_AI_GATEWAY_CACHE_SECONDS must be 0, or 60 or more")
         return self
+
+    @property
+    def database_direct(self) -> str | None:
+        direct = self.database_direct_url
+        return None if direct is None else direct.get_secret_value()
 
     @property
     def ingest_path(self) -> Path:

@@ -26,15 +26,19 @@ from safelight.generations.services import open_generations
 from safelight.http.frame import Registry
 from safelight.http.paging import Cursors
 from safelight.infra.base import Base, Feature
+from safelight.infra.bus import CONNECTIONS as BUS_CONNECTIONS
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
+from safelight.infra.identity import same_database
 from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.migrate import migrate
+from safelight.infra.pooler import survey
 from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.infra.queue.queue import Queue
+from safelight.infra.queue.worker import CONNECTIONS as WORKER_CONNECTIONS
 from safelight.infra.queue.worker import Worker
-from safelight.infra.steady import measure_skew
+from safelight.infra.steady import ClockWatch
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.directory import IngestDirectory
@@ -102,12 +106,14 @@ async def open_services(
     """`address` is where others can call this server, `here` where it listens, if it does: its own
     webhooks go there. `between` is called between the steps, and ends them by raising."""
     async with AsyncExitStack() as stack:
-        db = await _open_database(stack, settings, database_url)
+        db = await _open_database(stack, settings, database_url, worker=worker)
         directory = await open_directory(db, settings.ingest_path, RandomIds())
         stack.callback(directory.close)
         between()
         base = await _open_base(stack, settings, db, directory.node)
-        await measure_skew(base.db, base.clock, base.metrics)
+        clocks = ClockWatch(base.db, base.clock, base.metrics)
+        await clocks.start()
+        stack.push_async_callback(clocks.stop)
         await declare(base.db, settings)
         between()
         secret = await secret_key(base.db, settings, base.ids)
@@ -129,10 +135,15 @@ async def open_services(
         yield registry
 
 
-async def _open_database(stack: AsyncExitStack, settings: Settings, url: str) -> Database:
-    await migrate(url)
-    db = await Database.open(url, pool_size=settings.database_pool_size)
+async def _open_database(
+    stack: AsyncExitStack, settings: Settings, url: str, *, worker: bool
+) -> Database:
+    address = await survey(url, settings.database_direct)
+    await migrate(address.direct)
+    beside = BUS_CONNECTIONS + (WORKER_CONNECTIONS if worker else 0)
+    db = await Database.open(address, pool_size=settings.database_pool_size - beside)
     stack.push_async_callback(db.close)
+    await same_database(db)
     return db
 
 

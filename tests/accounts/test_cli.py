@@ -326,3 +326,24 @@ def user_link(data_dir: Path) -> str:
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     link: str = json.loads(done.stdout)["signInLink"]
     return link
+
+
+@pytest.mark.usefixtures("set_up")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("INSERT INTO schema_migrations VALUES (9999, 'new', '')", "newer Safelight"),
+        ("DELETE FROM schema_migrations WHERE number = 1", "older Safelight"),
+    ],
+)
+def test_tables_of_another_version_are_left_alone(
+    run: Run, database_url: str, change: str, words: str
+) -> None:
+    with_database(database_url, lambda db: db.execute(change))
+    code, out, complaint = run("organizations", "create", "acme")
+    assert (code, out) == (2, "")
+    assert words in complaint
+    assert (
+        with_database(database_url, lambda db: db.fetchval("SELECT count(*) FROM organizations"))
+        == 1
+    )

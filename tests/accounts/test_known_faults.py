@@ -14,7 +14,8 @@ from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role
 from safelight.accounts.known import CREDENTIALS, TRUSTED_SECONDS
 from safelight.infra import bus as bus_module
-from safelight.infra.db import AWAY, connect
+from safelight.infra.connecting import connect
+from safelight.infra.db import AWAY
 from safelight.testing.waiting import told_by, until
 
 REVOKE = "UPDATE tokens SET revoked_at = 1"

@@ -9,7 +9,6 @@ from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
-from safelight.infra.metrics import Metrics
 from safelight.testing.injected import Watch
 
 DAY = 86_400_000
@@ -44,9 +43,9 @@ async def test_what_goes_and_what_stays(database: Database, point: str | None) -
     if point:
         failpoints.arm(point, "raise@1")
         with pytest.raises(FailpointError):
-            await Upkeep(database, At(), Metrics()).run()
-    await Upkeep(database, At(), Metrics()).run()
-    await Upkeep(database, At(), Metrics()).run()
+            await Upkeep(database, At()).run()
+    await Upkeep(database, At()).run()
+    await Upkeep(database, At()).run()
     kept = await database.fetch("SELECT key FROM kv WHERE expires_at IS NOT NULL")
     assert [row["key"] for row in kept] == ["new"]
     assert await activity.bounds(database, "acme") == (seqs[0], seqs[1])
@@ -65,7 +64,7 @@ async def test_a_clock_a_month_ahead_for_an_hour_forgets_nothing(database: Datab
     bury = "INSERT INTO tombstones VALUES ('acme', $1, 0, NULL, 'safelight', $2)"
     await database.execute(bury, "kept", now - 10 * DAY)
     await kv.put(database, "promise", 1, now=now, ttl_ms=DAY)
-    housekeeping = Upkeep(database, watch, Metrics())
+    housekeeping = Upkeep(database, watch)
     watch.ms = now
     await housekeeping.run()
     watch.move(days=31)

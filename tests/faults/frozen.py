@@ -21,7 +21,8 @@ import asyncpg
 from safelight.infra import kv
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
-from safelight.infra.db import Database, Limits
+from safelight.infra.connecting import Limits
+from safelight.infra.db import Database
 from safelight.infra.history import Line
 from safelight.infra.injected import SystemClock
 

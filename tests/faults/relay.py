@@ -37,6 +37,10 @@ class Relay:
     def forward(self) -> None:
         self._silent = self._refusing = False
 
+    def lead_to(self, url: str) -> None:
+        """The name moves: connections to come go to this server, those there are stay."""
+        self._server_socket = _socket_of(url)
+
     def refuse(self) -> None:
         self._refusing = True
 
@@ -112,8 +116,7 @@ class _Line:
 async def relay(url: str) -> AsyncIterator[tuple[Relay, str]]:
     """The relay, and the address that goes through it, of a server on a socket in the file system."""
     parts = urlsplit(url)
-    query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-    made = Relay(f"{query['host']}/{_SOCKET}")
+    made = Relay(_socket_of(url))
     server = await asyncio.start_server(made.handle, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     user = parts.netloc.rpartition("@")[0]
@@ -123,3 +126,7 @@ async def relay(url: str) -> AsyncIterator[tuple[Relay, str]]:
     finally:
         server.close()
         made.close()
+
+
+def _socket_of(url: str) -> str:
+    return f"{parse_qs(urlsplit(url).query)['host'][0]}/{_SOCKET}"

@@ -16,7 +16,8 @@ from inprocess import Application, application
 from safelight.http import frame
 from safelight.http.door import behind_door
 from safelight.http.frame import READING_SECONDS, Frame, Registry
-from safelight.infra.db import LIMITS, seconds_left
+from safelight.infra.connecting import LIMITS
+from safelight.infra.db import seconds_left
 from safelight.infra.injected import Ids, RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.settings import load

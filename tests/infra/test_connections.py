@@ -13,7 +13,8 @@ from faults.relay import relay
 from holding import until_waiting
 from safelight.errors import Unavailable
 from safelight.infra.bus import Bus
-from safelight.infra.db import AWAY, LIMITS, LOST, SHORT, Connection, Database, Limits, connect
+from safelight.infra.connecting import LIMITS, Connection, Limits, connect
+from safelight.infra.db import AWAY, LOST, SHORT, Database
 from safelight.infra.turns import whose
 from safelight.testing.waiting import until
 
@@ -49,7 +50,7 @@ async def test_both_sides_of_a_line_are_watched(database_url: str) -> None:
         assert list(asked.values()) == [10, 5, 3, 15_000]
         assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         connection.terminate()
-    settings = LIMITS.as_settings()
+    settings = LIMITS.of_sessions()
     assert [settings[f"tcp_keepalives_{name}"] for name in ("idle", "interval", "count")] == [
         "10", "5", "3",
     ]  # fmt: skip

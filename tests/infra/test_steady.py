@@ -1,14 +1,26 @@
 """What may be forgotten is judged by a clock that has proved steady."""
 
+from typing import Any
+
 import pytest
 import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
+from safelight.errors import Unavailable
 from safelight.infra.db import Database
 from safelight.infra.metrics import Metrics
-from safelight.infra.steady import BELIEVED_MS, LEAP_MS, Seen, SteadyTime, measure_skew, observe
+from safelight.infra.steady import (
+    BELIEVED_MS,
+    LEAP_MS,
+    ClockWatch,
+    Seen,
+    SteadyTime,
+    measure_skew,
+    observe,
+)
 from safelight.testing.injected import START, Watch
+from safelight.testing.waiting import until
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -95,6 +107,28 @@ async def test_clocks_that_differ_are_told_of(database: Database, ahead: int, wa
     assert [log["log_level"] for log in logs] == ["warning"] * warned
     shown = metrics.registry.get_sample_value("safelight_clock_skew_seconds")
     assert shown == pytest.approx(ahead / 1000, abs=0.9)
+
+
+async def test_every_process_goes_on_comparing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while the database is away now and then."""
+    watch, answers = Watch(await _database_ms(database)), iter([True, False, True])
+
+    async def asked(*given: Any) -> float:
+        if not next(answers, True):
+            raise Unavailable
+        return await measure_skew(*given)
+
+    monkeypatch.setattr("safelight.infra.steady.measure_skew", asked)
+    clocks = ClockWatch(database, watch, Metrics())
+    with structlog.testing.capture_logs() as logs:
+        await clocks.start(every=0.01)
+        assert logs == []
+        watch.move(seconds=300)
+        await until(lambda: logs)
+        await clocks.stop()
+    assert logs[0]["ahead_seconds"] == pytest.approx(300, abs=5)
 
 
 async def _database_ms(database: Database) -> int:

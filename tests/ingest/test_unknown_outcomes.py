@@ -14,7 +14,8 @@ import pytest
 from faults.relay import Relay, relay
 from ingest.test_accept import EXECUTION, UPLOAD, build, counts, good, left
 from safelight.infra import failpoints
-from safelight.infra.db import Database, Limits
+from safelight.infra.connecting import Limits
+from safelight.infra.db import Database
 from safelight.infra.injected import ImageId, RandomIds
 from safelight.ingest import repo
 from safelight.ingest.accept import OnConflict

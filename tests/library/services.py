@@ -13,7 +13,8 @@ from safelight.classification import jobs as classification
 from safelight.classification.services import open_classification
 from safelight.infra.base import Base
 from safelight.infra.bus import Bus
-from safelight.infra.db import Database, prepare
+from safelight.infra.codecs import prepare
+from safelight.infra.db import Database
 from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.handlers import Handler

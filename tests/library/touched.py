@@ -8,7 +8,8 @@ from typing import Any, cast
 
 import asyncpg
 
-from safelight.infra.db import Database, prepare
+from safelight.infra.codecs import prepare
+from safelight.infra.db import Database
 
 
 class Touched:

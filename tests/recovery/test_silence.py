@@ -8,7 +8,7 @@ import pytest
 from faults.relay import relay
 from harness import picture
 from inprocess import application
-from safelight.infra.db import Limits
+from safelight.infra.connecting import Limits
 from safelight.testing.waiting import until
 
 # The real ones, an eighth of them: a server may take 30 s, so this one four.
@@ -21,6 +21,7 @@ async def test_it_is_itself_again(
 ) -> None:
     """Uploads are taken, stored and looked at; and the ones under way were not lost."""
     monkeypatch.setattr("safelight.infra.db.LIMITS", QUICK)
+    monkeypatch.setattr("safelight.infra.connecting.LIMITS", QUICK)
     async with (
         relay(database_url) as (line, through),
         application(through, tmp_path, worker=True) as app,

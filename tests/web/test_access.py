@@ -142,7 +142,7 @@ async def test_the_description_says_what_each_route_needs() -> None:
 
 @pytest.fixture
 async def registry(database_url: str, tmp_path: Path) -> AsyncIterator[Registry]:
-    settings = load({"data_dir": tmp_path, "database_pool_size": 4})
+    settings = load({"data_dir": tmp_path, "database_pool_size": 6})
     async with open_services(settings, database_url) as opened:
         for organization in ("acme", "globex"):
             await opened.get(Members).make_organization(organization)

@@ -1,6 +1,7 @@
 """What the person who runs this looks at: health, readiness, metrics, the API's description, queues
 and dead letters (the instance's for operators, an organization's own for its admins)."""
 
+import asyncio
 from collections.abc import Awaitable
 from typing import Annotated, Any
 
@@ -69,11 +70,8 @@ async def readyz(
     store: Annotated[ObjectStore, provided(ObjectStore)],
     engine: Annotated[Engine, provided(Engine)],
 ) -> Response:
-    checks = {
-        "database": await _answers(db.check()),
-        "objectStore": await _answers(store.check()),
-        "engine": engine.healthy,
-    }
+    database, there = await asyncio.gather(_answers(db.check()), _answers(store.check()))
+    checks = {"database": database, "objectStore": there, "engine": engine.healthy}
     ready = all(checks.values())
     words = {name: "ok" if fine else "unavailable" for name, fine in checks.items()}
     children = {"lacking": engine.unprotected}

@@ -8,10 +8,9 @@ from safelight.infra import activity, kv
 from safelight.infra.base import Base, Feature
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
-from safelight.infra.metrics import Metrics
 from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.worker import Worker
-from safelight.infra.steady import SteadyTime, measure_skew
+from safelight.infra.steady import SteadyTime
 from safelight.library import repo as library
 from safelight.sandbox.sandbox import Sandbox
 
@@ -41,14 +40,11 @@ class Upkeep:
     """What has had its time: values past their end, the old end of the feed, tombstones nothing can
     be late for any more. None of it comes back, so it goes by the steady time."""
 
-    def __init__(self, db: Database, clock: Clock, metrics: Metrics) -> None:
+    def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
-        self._clock = clock
         self._steady = SteadyTime(db, clock)
-        self._metrics = metrics
 
     async def run(self) -> None:
-        await measure_skew(self._db, self._clock, self._metrics)
         now = await self._steady.now_ms()
         while await kv.sweep(self._db, now=now):
             pass
@@ -60,5 +56,5 @@ def open_admin(base: Base) -> Feature:
     scrape = Scrape(base.queue, base.metrics, base.clock)
     return Feature(
         services=(scrape,),
-        handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock, base.metrics).run),),
+        handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock).run),),
     )

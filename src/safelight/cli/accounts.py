@@ -28,6 +28,8 @@ from safelight.infra.bus import Bus
 from safelight.infra.data_directory import DataDirectory
 from safelight.infra.db import Database
 from safelight.infra.injected import RandomIds, SystemClock, day, iso
+from safelight.infra.migrate import check_version
+from safelight.infra.pooler import survey
 from safelight.infra.postgres.server import attached
 from safelight.objects.keys import InvalidOrganizationId, check_organization_id
 from safelight.settings import Settings, load
@@ -260,12 +262,13 @@ def _database_url(settings: Settings) -> Iterator[str]:
 
 async def _with_desk(settings: Settings, url: str, act: Callable[[Desk], Awaitable[T]]) -> T:
     clock = SystemClock()
-    db = await Database.open(url, pool_size=2)
+    db = await Database.open(await survey(url, settings.database_direct), pool_size=2)
     try:
         if not await repo.is_set_up(db):
             raise ConfigurationError(
                 "This database is still empty. Start `safelight serve` once, then try again."
             )
+        await check_version(db)
         ids, bus = RandomIds(), Bus(db, "command line")
         units = Units(db, bus, clock)
         try:

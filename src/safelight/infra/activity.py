@@ -180,7 +180,7 @@ class Units:
     async def open(self, organization: str) -> AsyncIterator[Unit]:
         """`organization` is '' for Safelight's own work, which has no history of its own."""
         async with self.db.connection() as connection:
-            await connection.execute("BEGIN")
+            await self.db.begin(connection)
             unit = Unit(connection, organization, self.clock.now_ms())
             yield unit
             await unit.close()

@@ -26,9 +26,11 @@ from typing import Any
 
 import structlog
 
-from safelight.infra.db import Database, Limits, be_patient, connect
+from safelight.infra.connecting import Limits, connect
+from safelight.infra.db import Database, be_patient
 from safelight.infra.turns import whose
 
+CONNECTIONS = 1  # beside the pool
 _CHANNEL = "safelight"
 _GATHER_SECONDS = 0.008
 _PING_SECONDS = 0.5
@@ -138,7 +140,7 @@ class Bus:
 
     async def _listen(self) -> None:
         """Ends, or raises, when the connection is lost."""
-        connection = await connect(self._db.url, _LIMITS, command=_LIMITS.command)
+        connection = await connect(self._db.address.direct, _LIMITS, command=_LIMITS.command)
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:

@@ -4,10 +4,8 @@ Guarantees
 - A connection is handed out clean, since nobody may leave SET, LISTEN or a session-level advisory
   lock on a pooled connection (asking the server to reset it costs more than most of our
   statements). Giving it back neither raises nor waits: one in doubt is ended instead.
-- Connections lead to a server that takes writes: of the hosts an address names, and behind a name
-  that has moved on, a standby is not one. Whoever finds itself on a server that has become one ends
-  what it has, and the next statement goes where the writes are. (An address may ask for another
-  kind itself, by `target_session_attrs`.)
+- Connections lead to a server that takes writes (connecting.py). Whoever finds itself on one that
+  does not any more ends what it has, and the next statement goes where the writes are.
 - A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of LOST, and
   then the outcome of a COMMIT is unknown. Both, and a server that is short of something, are AWAY.
 - Connections are shared between organizations (turns.py): however many statements of one wait for
@@ -21,30 +19,23 @@ named after the feature and the function (`submissions.move`), at which tests ma
 """
 
 import asyncio
-import json
-import socket
-import struct
 import time
-from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import asyncpg
-from asyncpg.connect_utils import SessionAttribute
+import structlog
 
 from safelight.errors import Unavailable
 from safelight.infra import failpoints
+from safelight.infra.codecs import prepare
+from safelight.infra.connecting import LIMITS, Address, Limits, begin, connect_to
+from safelight.infra.connecting import Connection as Connection  # noqa: PLC0414 - for askers
 from safelight.infra.pool import Pool, end
 from safelight.infra.turns import Turns
-
-if TYPE_CHECKING:  # the driver's classes cannot be subscripted at run time
-    Connection = asyncpg.Connection[asyncpg.Record]
-else:
-    Connection = asyncpg.Connection
 
 # Text the database cannot hold: NUL characters, mostly.
 UNSTORABLE_TEXT: tuple[type[Exception], ...] = (
@@ -81,6 +72,13 @@ SHORT: tuple[type[Exception], ...] = (
 )
 # The same while connecting, where every operating-system error means it too.
 UNREACHABLE: tuple[type[Exception], ...] = (*LOST, *SHORT, OSError, TimeoutError)
+# Whoever opens the door has changed his mind: a password was changed, a database renamed. When a
+# process starts this is a mistake in its settings; later it passes, like everything that is away.
+REFUSED: tuple[type[Exception], ...] = (
+    asyncpg.InvalidAuthorizationSpecificationError,
+    asyncpg.InvalidCatalogNameError,
+    asyncpg.InsufficientPrivilegeError,
+)
 # All of it, for code that waits and tries again.
 AWAY: tuple[type[Exception], ...] = (Unavailable, *UNREACHABLE)
 
@@ -88,42 +86,7 @@ AWAY: tuple[type[Exception], ...] = (Unavailable, *UNREACHABLE)
 _DEMOTED = asyncpg.ReadOnlySQLTransactionError
 _RELEASE_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
-_WRITES = SessionAttribute.read_write
-_HALFVEC = struct.Struct("!HH")  # how many numbers, and nothing
-_KEEPALIVE = (10, 5, 3)  # idle, between probes, how many
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How long anything may take, in seconds. Together they make sure that a process that stands
-    still holds up others for at most `idle`, and one whose connections went silent is itself again
-    after `command` and `connect`. `idle` and `lock` are the server's, so they hold when we are
-    gone. Waiting for a lock outlasts whoever stands still with it, and ends before the statement
-    does, so that the server says what was waited for."""
-
-    connect: float = 10
-    acquire: float = 15
-    command: float = 15
-    idle: float = 10  # in a transaction
-    lock: float = 12
-    unacknowledged: float = 15
-
-    def as_settings(self, **more: str) -> dict[str, str]:
-        """As the server takes them."""
-        idle, interval, count = _KEEPALIVE
-        return {
-            "idle_in_transaction_session_timeout": _ms(self.idle),
-            "lock_timeout": _ms(self.lock),
-            "standard_conforming_strings": "on",
-            "tcp_keepalives_idle": str(idle),
-            "tcp_keepalives_interval": str(interval),
-            "tcp_keepalives_count": str(count),
-            "tcp_user_timeout": _ms(self.unacknowledged),
-            **more,
-        }
-
-
-LIMITS = Limits()
+_ROOM_SECONDS = 0.5
 _LEAST_SECONDS = 1.0
 _ends: ContextVar[float | None] = ContextVar("ends", default=None)
 
@@ -148,6 +111,7 @@ def seconds_left(limit: float) -> float:
 
 UPKEEP_SECONDS = 300.0  # a limit for statements that go through whole tables
 
+log = structlog.get_logger()
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -170,41 +134,32 @@ def write(statement: Statement[P, R]) -> Statement[P, R]:
     return guarded
 
 
-async def connect(
-    url: str, limits: Limits | None = None, *, command: float | None = None, **more: str
-) -> "asyncpg.Connection[asyncpg.Record]":
-    """One outside the pool, within the same limits; `command` None: statements take what they take.
-    `more` are further settings of the session."""
-    limits = limits or LIMITS
-    connection = await asyncpg.connect(
-        url,
-        timeout=limits.connect,
-        command_timeout=command,
-        server_settings=limits.as_settings(**more),
-        target_session_attrs=None if "target_session_attrs" in url else _WRITES,
-    )
-    _keep_alive(connection, limits)
-    return connection
-
-
 class Database:
-    def __init__(self, url: str, limits: Limits, pool_size: int) -> None:
-        self.url = url
+    def __init__(self, address: Address, limits: Limits, pool_size: int) -> None:
+        self.address = address
         self.limits = limits
         self.pool = Pool(self._connect)
         self.turns = Turns(pool_size)
+        self._begin = begin(address, limits)
 
     @classmethod
-    async def open(cls, url: str, *, pool_size: int, limits: Limits | None = None) -> "Database":
-        db = cls(url, limits or LIMITS, pool_size)
+    async def open(
+        cls, address: Address | str, *, pool_size: int, limits: Limits | None = None
+    ) -> "Database":
+        at = Address.plain(address) if isinstance(address, str) else address
+        db = cls(at, limits or LIMITS, pool_size)
         try:
-            db.pool.give_back(await db.pool.another())
-        except UNREACHABLE as error:
-            raise Unavailable(f"The database cannot be reached: {error}") from error
-        return db
+            async with db.connection():
+                return db
+        except Unavailable as error:
+            raise Unavailable(f"The database cannot be reached: {error.__cause__!r}") from error
+
+    @property
+    def url(self) -> str:
+        return self.address.url
 
     async def _connect(self) -> Any:
-        connection = await connect(self.url, self.limits, command=self.limits.command)
+        connection = await connect_to(self.address, self.limits)
         try:
             await prepare(connection)
         except BaseException:
@@ -230,9 +185,12 @@ class Database:
     async def transaction(self) -> AsyncIterator[Connection]:
         """One that tells no history (activity.py has those that do)."""
         async with self.connection() as connection:
-            await connection.execute("BEGIN")
+            await self.begin(connection)
             yield connection
             await commit(connection)
+
+    async def begin(self, connection: Connection) -> None:
+        await connection.execute(self._begin)
 
     async def check(self) -> None:
         """Raises one of AWAY when it does not answer."""
@@ -286,13 +244,26 @@ class Borrowed:
             async with asyncio.timeout(seconds_left(db.limits.acquire)):
                 if mine is None:
                     mine = await db.turns.take()
-                return mine, db.pool.at_hand() or await db.pool.another()
+                return mine, await self._one()
         except BaseException as error:
             if mine is not None:
                 db.turns.give(mine)
-            if isinstance(error, UNREACHABLE):
+            if isinstance(error, REFUSED):
+                log.warning("the database refuses the connection", error=str(error))
+            if isinstance(error, (*UNREACHABLE, *REFUSED)):
                 raise Unavailable from error
             raise
+
+    async def _one(self) -> Any:
+        """Where the server has none left, one of ours may come back, or of somebody else's."""
+        pool = self._db.pool
+        while (here := pool.at_hand()) is None:
+            try:
+                return await pool.another()
+            except asyncpg.TooManyConnectionsError as error:
+                log.warning("the database has no connection left", error=str(error))
+                await pool.until_one_returns(_ROOM_SECONDS)
+        return here
 
     async def __aexit__(self, _: object, error: BaseException | None, __: object) -> None:
         connection, pool = self._connection, self._db.pool
@@ -337,34 +308,6 @@ def literal(value: str | int | None) -> str:
     return f" E'{doubled}'" if "\\" in value else f"'{doubled}'"
 
 
-async def prepare(connection: Any) -> None:
-    """Makes jsonb columns Python values, and vectors of short floats their bytes, where the server
-    knows these; also for connections outside the pool."""
-    await connection.set_type_codec(
-        "jsonb", schema="pg_catalog", encoder=json.dumps, decoder=json.loads
-    )
-    schema = await connection.fetchval(
-        "SELECT typnamespace::regnamespace::text FROM pg_type WHERE typname = 'halfvec'"
-    )
-    if schema:
-        await connection.set_type_codec(
-            "halfvec", schema=schema, encoder=_to_halfvec, decoder=_of_halfvec, format="binary"
-        )
-
-
-def _to_halfvec(vector: bytes) -> bytes:
-    """Of little-endian float16. As text, a thousand numbers would take a millisecond."""
-    numbers = array("H", vector)
-    numbers.byteswap()
-    return _HALFVEC.pack(len(numbers), 0) + numbers.tobytes()
-
-
-def _of_halfvec(sent: bytes) -> bytes:
-    numbers = array("H", sent[_HALFVEC.size :])
-    numbers.byteswap()
-    return numbers.tobytes()
-
-
 def _in_doubt(error: BaseException) -> bool:
     """Whether a statement may still be under way, or its connection is of no more use, and others
     may be like it."""
@@ -382,24 +325,3 @@ def _is_cancelling(connection: Any) -> bool:
     """Whether a statement was given up whose end the server has not told yet."""
     cancelling: bool = connection._protocol._is_cancelling()  # noqa: SLF001 - as the driver's pool asks
     return cancelling
-
-
-def _keep_alive(connection: Any, limits: Limits) -> None:
-    """Our side of what the server is told; a socket in the file system needs none of it."""
-    line = connection._transport.get_extra_info("socket")  # noqa: SLF001 - asyncpg has no other way
-    if line is None or line.family not in {socket.AF_INET, socket.AF_INET6}:
-        return
-    idle, interval, count = _KEEPALIVE
-    line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in (
-        ("TCP_KEEPIDLE", idle),
-        ("TCP_KEEPINTVL", interval),
-        ("TCP_KEEPCNT", count),
-        ("TCP_USER_TIMEOUT", int(limits.unacknowledged * 1000)),
-    ):
-        if option := getattr(socket, name, None):
-            line.setsockopt(socket.IPPROTO_TCP, option, value)
-
-
-def _ms(seconds: float) -> str:
-    return str(int(seconds * 1000))

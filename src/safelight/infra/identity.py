@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import asyncpg
+
 from safelight.errors import ConfigurationError
+from safelight.infra.connecting import connect
 from safelight.infra.db import Connection, Database, read, write
 from safelight.infra.files import make_directory, write_once
 from safelight.infra.injected import Ids
@@ -41,6 +44,27 @@ class Deed:
 async def identity_of(db: Database | Connection) -> str:
     identity: str = await db.fetchval("SELECT id FROM identity")
     return identity
+
+
+@read
+async def same_database(db: Database) -> None:
+    """Refused: what goes through a pooler goes elsewhere than what does not."""
+    address = db.address
+    if address.direct == address.url:
+        return
+    direct = await connect(address.direct, db.limits)
+    try:
+        same = await identity_of(direct) == await identity_of(db)
+    except asyncpg.UndefinedTableError:
+        same = False
+    finally:
+        await direct.close()
+    if not same:
+        raise ConfigurationError(
+            "SAFELIGHT_DATABASE_URL and SAFELIGHT_DATABASE_DIRECT_URL lead to different databases: "
+            f"{where_is(address.url)} and {where_is(address.direct)}. Set both to the same one, "
+            "the second without the pooler."
+        )
 
 
 @read
@@ -114,11 +138,11 @@ def claim(directory: Path, identity: str, ids: Ids, *, what: str, database: str)
 
 
 def where_is(url: str) -> str:
-    """A database's address without who and how, for people."""
+    """A database's address without who and how, for people. It may name several hosts."""
     parts = urlsplit(url)
     socket_directory = parse_qs(parts.query).get("host", [""])[0]
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.hostname or socket_directory or 'localhost'}{port}{parts.path}"
+    hosts = parts.netloc.rpartition("@")[2]
+    return f"{hosts or socket_directory or 'localhost'}{parts.path}"
 
 
 def here(directory: Path) -> str:

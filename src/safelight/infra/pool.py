@@ -60,6 +60,13 @@ class Pool:
             raise asyncpg.InterfaceError("the pool is closed")
         return self._lend(_Loan(await self._connect()))
 
+    async def until_one_returns(self, seconds: float) -> None:
+        """Or until some time has passed."""
+        self._returned.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._returned.wait()
+
     def _lend(self, loan: _Loan) -> Any:
         loan.count += 1
         self._lent[loan.connection] = loan

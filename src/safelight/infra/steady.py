@@ -12,12 +12,14 @@ right. So nothing is forgotten by the clock itself, but by a time that follows i
 Everybody who forgets looks here, and each look is an observation. Processes share what was seen.
 """
 
+import asyncio
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 
 import structlog
 
 from safelight.infra import kv
-from safelight.infra.db import Database, read
+from safelight.infra.db import AWAY, Database, read
 from safelight.infra.injected import Clock
 from safelight.infra.metrics import Metrics
 
@@ -65,6 +67,27 @@ class SteadyTime:
             behind = (clock - seen.time) // 1000
             structlog.get_logger().warning("the clock is not believed yet", seconds=behind)
         return seen.time
+
+
+class ClockWatch:
+    """Compares at the start, and every hour, in every process: each has a clock of its own."""
+
+    def __init__(self, db: Database, clock: Clock, metrics: Metrics) -> None:
+        self._asked = (db, clock, metrics)
+
+    async def start(self, every: float = _HOUR_MS / 1000) -> None:
+        await measure_skew(*self._asked)
+        self._watching = asyncio.create_task(self._watch(every))
+
+    async def stop(self) -> None:
+        self._watching.cancel()
+        await asyncio.wait([self._watching])
+
+    async def _watch(self, every: float) -> None:
+        while True:
+            await asyncio.sleep(every)
+            with suppress(*AWAY):
+                await measure_skew(*self._asked)
 
 
 async def measure_skew(db: Database, clock: Clock, metrics: Metrics) -> float:

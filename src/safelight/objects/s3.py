@@ -74,7 +74,7 @@ _NO_BUCKET = "The bucket does not exist, or these credentials may not see it."
 
 
 _PUT_SECONDS = 300.0
-_DELETE_SECONDS = 15.0  # a person waits
+_DELETE_SECONDS = 5.0  # a person waits
 _ANSWER_SECONDS = 30.0
 _CHECK_SECONDS = 5.0
 _TURN_SECONDS = 2.0

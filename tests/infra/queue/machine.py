@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from infra.queue.crew import Number, a_kind
-from safelight.infra.db import Connection, prepare
+from safelight.infra.codecs import prepare
+from safelight.infra.db import Connection
 from safelight.infra.queue import repo as queue_repo
 from safelight.infra.queue.jobs import (
     DEATHS,

@@ -8,8 +8,7 @@ import pytest
 
 from infra.queue.crew import Number, Starts, add_many, crew, nothing_left
 from infra.queue.test_outages import kill_backends
-from safelight.infra import db as infra
-from safelight.infra import failpoints
+from safelight.infra import connecting, failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue import presence as module
 from safelight.infra.queue.jobs import Done, Job, Verdict
@@ -67,7 +66,7 @@ async def test_a_session_that_is_lost_while_it_stops(
     sessions = []
 
     async def connect(*args: Any, **options: Any) -> Any:
-        sessions.append(await infra.connect(*args, **options))
+        sessions.append(await connecting.connect(*args, **options))
         return sessions[-1]
 
     monkeypatch.setattr(module, "connect", connect)

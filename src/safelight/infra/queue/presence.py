@@ -12,7 +12,8 @@ from contextlib import suppress
 
 import structlog
 
-from safelight.infra.db import Database, connect
+from safelight.infra.connecting import connect
+from safelight.infra.db import Database
 from safelight.infra.queue import repo
 
 _PATIENCE_SECONDS = 5.0
@@ -57,7 +58,7 @@ class Presence:
 
     async def _hold(self) -> None:
         """Until the session is lost. It is asked now and then: a vanished server says nothing."""
-        connection = await connect(self._db.url, command=_ANSWER_SECONDS)
+        connection = await connect(self._db.address.direct, command=_ANSWER_SECONDS)
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:

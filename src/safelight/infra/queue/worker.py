@@ -58,6 +58,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _LEAVE_SECONDS = _PATIENCE = 5.0
 _CANCEL_SECONDS = 1.0
 _CONNECTIONS = 2  # one for the loop, one for the leases: handlers cannot starve either
+CONNECTIONS = _CONNECTIONS + 1  # beside the pool; the last is its presence
 _GRACE_SECONDS = 1.0  # for somebody who has lost a connection to be back
 _QUIET_SECONDS = 5.0
 _PAUSE_BEHIND_OLDER = 1.0
@@ -104,7 +105,7 @@ class Worker:
     async def start(self) -> None:
         queue = self._queue
         await repo.declare(queue.db, self._schedules, queue.node)
-        self._db = await Database.open(queue.db.url, pool_size=_CONNECTIONS)
+        self._db = await Database.open(queue.db.address, pool_size=_CONNECTIONS)
         self._ledger = Ledger(self._db, queue, self._handlers)
         self._unsubscribe = queue.bus.subscribe(TOPIC, self._hear, resync=self._look_at_everything)
         self._renewed = self._started = _now()
