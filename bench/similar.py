@@ -15,7 +15,7 @@ from bench.filling import ORGANIZATION
 from bench.measure import Shown, Table, median, verdict
 from bench.server import serving
 from safelight.classification.similar.twins import LEAST
-from safelight.infra.db import prepare
+from safelight.infra.codecs import prepare
 
 ENTRIES = 50_000
 _DIMENSIONS = 1280

@@ -74,6 +74,25 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.classification_again(p_organization text, p_name text, p_marker text, p_run integer, p_now bigint) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    next_run integer;
+BEGIN
+    SELECT greatest(max(run), p_run) + 1 INTO next_run FROM classification_runs
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+    INSERT INTO classification_runs (organization, name, idempotency_key, run, status, started_at)
+    VALUES (p_organization, p_name, p_marker, next_run, 'pending', p_now);
+    IF job_enqueue('classification.run', p_organization,
+                   jsonb_build_object('name', p_name, 'idempotencyKey', p_marker, 'run', next_run),
+                   classification_key(p_organization, p_name, p_marker), p_priority => -5) IS NULL THEN
+        RAISE 'a run of % is still in the queue', p_marker;
+    END IF;
+    RETURN next_run;
+END
+$$;
+
 CREATE FUNCTION public.classification_apply(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text, p_score double precision, p_model text, p_words text[], p_now bigint, p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb, OUT mine boolean, OUT taken boolean) RETURNS record
     LANGUAGE sql
     AS $$
@@ -96,6 +115,26 @@ CREATE FUNCTION public.classification_child_died(p_organization text, p_name tex
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run
     RETURNING child_deaths
+$$;
+
+CREATE FUNCTION public.classification_compare(p_organization text, p_items jsonb, p_end bigint, p_embeds boolean, p_least real) RETURNS bigint
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    item    jsonb;
+    reached bigint := p_end;
+BEGIN
+    FOR item IN SELECT each FROM jsonb_array_elements(p_items) AS each LOOP
+        IF NOT classification_twin(p_organization, item ->> 'name', item ->> 'marker',
+                                   (item ->> 'seq')::bigint, p_embeds, p_least) THEN
+            reached := (item ->> 'seq')::bigint - 1;
+            EXIT;
+        END IF;
+    END LOOP;
+    INSERT INTO twins_known (organization, seq) VALUES (p_organization, reached)
+    ON CONFLICT (organization) DO UPDATE SET seq = excluded.seq;
+    RETURN reached;
+END
 $$;
 
 CREATE FUNCTION public.classification_done(p_organization text, p_name text, p_marker text, p_run integer, p_from text[], p_label text, p_score double precision, p_model text, p_labels jsonb, p_words text[], p_now bigint, p_job bigint, p_claim integer, p_lines jsonb, p_dropped jsonb, OUT mine boolean, OUT taken boolean) RETURNS record
@@ -185,6 +224,7 @@ CREATE FUNCTION public.classification_forget(p_organization text, p_name text) R
     LANGUAGE plpgsql
     AS $$
 BEGIN
+    DELETE FROM twins WHERE organization = p_organization AND name = p_name;
     IF to_regclass('embeddings') IS NOT NULL THEN
         DELETE FROM embeddings WHERE organization = p_organization AND name = p_name;
     END IF;
@@ -218,6 +258,34 @@ CREATE FUNCTION public.classification_labels(p_organization text, p_name text, p
     SELECT labels FROM classification_runs
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run
+$$;
+
+CREATE FUNCTION public.classification_nearest(p_organization text, p_name text, p_marker text, p_run integer, p_least real, OUT name text, OUT marker text, OUT similarity real) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_hashjoin TO 'off'
+    SET enable_mergejoin TO 'off'
+    AS $$
+DECLARE
+    labels constant text[] := ARRAY(SELECT each ->> 'label' FROM jsonb_array_elements(
+        classification_labels(p_organization, p_name, p_marker, p_run)) AS each);
+BEGIN
+    IF to_regclass('embeddings') IS NULL THEN
+        SELECT near.name, near.marker, 1 INTO name, marker, similarity
+        FROM library_alike(p_organization, p_name, labels, 1000, 200) AS near WHERE same LIMIT 1;
+        RETURN;
+    END IF;
+    SELECT near.name, near.marker, least(likeness, 1) INTO name, marker, similarity
+    FROM library_alike(p_organization, p_name, labels, 1000, 200) AS near
+    LEFT JOIN embeddings AS own ON own.organization = p_organization AND own.name = p_name
+                               AND own.idempotency_key = p_marker
+    LEFT JOIN embeddings AS other ON other.organization = p_organization AND other.name = near.name
+                                 AND other.idempotency_key = near.marker AND other.model = own.model
+    CROSS JOIN LATERAL (SELECT CASE WHEN same THEN 1 ELSE -(own.vector <#> other.vector) END
+                        AS likeness) AS found
+    WHERE likeness >= p_least
+    ORDER BY likeness DESC, near.name LIMIT 1;
+END
 $$;
 
 CREATE FUNCTION public.classification_results(p_organization text, p_items jsonb, p_from text[], p_thumbnails bytea[], p_embeddings anyarray, p_now bigint, OUT mine boolean, OUT taken boolean) RETURNS SETOF record
@@ -339,6 +407,43 @@ BEGIN
       AND classification_under_way(status)
     RETURNING run INTO stopped;
     RETURN stopped;
+END
+$$;
+
+CREATE FUNCTION public.classification_twin(p_organization text, p_name text, p_marker text, p_seq bigint, p_embeds boolean, p_least real) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    entry   record;
+    nearest record;
+    groups  bigint[];  -- of these two, as far as they have one
+BEGIN
+    entry := library_drawn_as(p_organization, p_name, p_marker);
+    IF entry.run IS NULL THEN
+        RETURN true;  -- it has moved on
+    ELSIF p_embeds AND entry.drawn & 12 = 0 THEN
+        RETURN false;
+    END IF;
+    nearest := classification_nearest(p_organization, p_name, p_marker, entry.run, p_least);
+    IF nearest.name IS NULL THEN
+        RETURN true;
+    END IF;
+    groups := ARRAY(SELECT DISTINCT twins FROM twins
+                    WHERE organization = p_organization AND name IN (p_name, nearest.name)
+                    ORDER BY twins);
+    IF cardinality(groups) = 2 THEN
+        UPDATE twins SET twins = groups[1] WHERE organization = p_organization AND twins = groups[2];
+    END IF;
+    INSERT INTO twins AS known (organization, name, idempotency_key, twins, similarity)
+    VALUES (p_organization, p_name, p_marker, coalesce(groups[1], p_seq), nearest.similarity),
+           (p_organization, nearest.name, nearest.marker, coalesce(groups[1], p_seq),
+            nearest.similarity)
+    ON CONFLICT (organization, name) DO UPDATE
+        SET idempotency_key = excluded.idempotency_key,
+            similarity = CASE WHEN known.idempotency_key = excluded.idempotency_key
+                              THEN greatest(known.similarity, excluded.similarity)
+                              ELSE excluded.similarity END;
+    RETURN true;
 END
 $$;
 
@@ -1158,6 +1263,68 @@ CREATE FUNCTION public.kv_get(p_key text, p_now bigint) RETURNS jsonb
     SELECT value FROM kv WHERE key = p_key AND (expires_at IS NULL OR expires_at > p_now)
 $$;
 
+CREATE FUNCTION public.library_again(p_organization text, p_label text, p_not_by text, p_time bigint, p_name text, p_most integer, p_now bigint, OUT event_time bigint, OUT name text, OUT marker text, OUT wanted boolean, OUT run integer) RETURNS SETOF record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    entry uploads%ROWTYPE;
+    begun integer := 0;
+BEGIN
+    FOR entry IN
+        SELECT * FROM library_before_place(p_organization, p_label, p_time, p_name, 10 * p_most)
+    LOOP
+        EXIT WHEN begun = p_most;
+        event_time := entry.event_time;
+        name := entry.name;
+        marker := entry.idempotency_key;
+        wanted := library_anew(entry.classification_status, entry.classification_model, p_not_by);
+        run := NULL;
+        IF wanted AND object_try_lock(p_organization || '/' || entry.name)
+           AND classification_idle(p_organization, entry.name, entry.idempotency_key) THEN
+            UPDATE uploads AS known
+            SET run = classification_again(
+                    p_organization, entry.name, entry.idempotency_key, known.run, p_now),
+                classification_status = CASE classification_status WHEN 'failed' THEN 'pending'
+                                        ELSE classification_status END
+            WHERE known.organization = p_organization AND known.name = entry.name
+              AND known.idempotency_key = entry.idempotency_key
+            RETURNING known.run INTO library_again.run;
+            begun := begun + 1;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.library_alike(p_organization text, p_name text, p_labels text[], p_before integer, p_after integer, OUT name text, OUT marker text, OUT same boolean) RETURNS SETOF record
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+DECLARE
+    entry uploads%ROWTYPE;
+    one   text;
+BEGIN
+    SELECT * INTO entry FROM uploads AS known
+    WHERE known.organization = p_organization AND known.name = p_name;
+    p_labels := array_remove(p_labels, entry.classification_label) || entry.classification_label;
+    FOREACH one IN ARRAY p_labels LOOP
+        RETURN QUERY
+        SELECT other.name, other.idempotency_key, other.checksum = entry.checksum FROM uploads AS other
+        WHERE organization = p_organization AND classification_label = one
+          AND (event_time, other.name) < (entry.event_time, entry.name)
+        ORDER BY classification_label DESC, event_time DESC, other.name DESC LIMIT p_before;
+        RETURN QUERY
+        SELECT other.name, other.idempotency_key, other.checksum = entry.checksum FROM uploads AS other
+        WHERE organization = p_organization AND classification_label = one
+          AND (event_time, other.name) > (entry.event_time, entry.name)
+        ORDER BY classification_label DESC, event_time, other.name LIMIT p_after;
+    END LOOP;
+END
+$$;
+
 CREATE TABLE public.uploads (
     organization text NOT NULL,
     name text NOT NULL,
@@ -1210,6 +1377,14 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.library_anew(p_status text, p_model text, p_not_by text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT p_status IN ('done', 'failed') AND (
+        p_not_by IS NULL OR p_model IS NULL
+        OR (p_model <> p_not_by AND split_part(p_model, '@', 1) <> p_not_by))
+$$;
+
 CREATE TABLE public.objects (
     key text NOT NULL COLLATE pg_catalog."C",
     organization text,
@@ -1247,6 +1422,27 @@ BEGIN
                                   AND source = 'safelight' AND event_time = object.event_time;
         settled := FOUND AND seen.marker IS NULL;
     END IF;
+END
+$$;
+
+CREATE FUNCTION public.library_before_place(p_organization text, p_label text, p_time bigint, p_name text, p_limit integer) RETURNS SETOF public.uploads
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+    IF p_label IS NULL THEN
+        RETURN QUERY SELECT * FROM uploads
+        WHERE organization = p_organization AND (event_time, name) < (p_time, p_name)
+        ORDER BY event_time DESC, name DESC LIMIT p_limit;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT * FROM uploads
+    WHERE organization = p_organization AND classification_label = p_label
+      AND (event_time, name) < (p_time, p_name)
+    ORDER BY classification_label, event_time DESC, name DESC LIMIT p_limit;
 END
 $$;
 
@@ -1304,6 +1500,16 @@ BEGIN
     END IF;
     PERFORM library_thumbnail(p_organization, p_name, p_marker, p_thumbnail, p_now);
     RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.library_drawn_as(p_organization text, p_name text, p_marker text, OUT drawn smallint, OUT run integer) RETURNS record
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    AS $$
+BEGIN
+    SELECT entry.drawn, entry.run INTO drawn, run FROM uploads AS entry
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
 END
 $$;
 
@@ -1432,6 +1638,14 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.library_labelled(p_organization text, p_label text, p_not_by text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT count(*) FROM uploads
+    WHERE organization = p_organization AND (p_label IS NULL OR classification_label = p_label)
+      AND library_anew(classification_status, classification_model, p_not_by)
+$$;
+
 CREATE TABLE public.tombstones (
     organization text NOT NULL,
     name text NOT NULL,
@@ -1543,7 +1757,8 @@ CREATE FUNCTION public.library_note(p_organization text, p_name text, p_marker t
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    UPDATE uploads SET classification_status = p_status
+    UPDATE uploads SET classification_status = CASE classification_status WHEN 'done' THEN 'done'
+                                               ELSE p_status END
     WHERE organization = p_organization AND name = p_name
       AND idempotency_key = p_marker AND run = p_run;
     RETURN FOUND;
@@ -2197,6 +2412,54 @@ CREATE FUNCTION public.quota_window(p_meter text) RETURNS bigint
     SELECT CASE WHEN p_meter LIKE '%_per_minute' THEN 60000
                 WHEN p_meter LIKE '%_per_day' THEN 86400000 END
 $$;
+
+CREATE FUNCTION public.reclassification_count(p_id text, OUT done bigint, OUT failed bigint, OUT skipped bigint, OUT under_way bigint) RETURNS record
+    LANGUAGE sql
+    AS $$
+    WITH standing AS (
+        SELECT begun.name, coalesce(runs.status, 'dropped') AS status
+        FROM reclassifying AS begun
+        JOIN reclassifications AS whole ON whole.id = begun.reclassification
+        LEFT JOIN classification_runs AS runs
+          ON runs.organization = whole.organization AND runs.name = begun.name
+         AND runs.idempotency_key = begun.idempotency_key AND runs.run = begun.run
+        WHERE begun.reclassification = p_id
+    ), gone AS (
+        DELETE FROM reclassifying
+        WHERE reclassification = p_id AND name IN (
+            SELECT name FROM standing WHERE NOT classification_under_way(status))
+    )
+    SELECT count(*) FILTER (WHERE status = 'done'), count(*) FILTER (WHERE status = 'failed'),
+           count(*) FILTER (WHERE status = 'dropped'),
+           count(*) FILTER (WHERE classification_under_way(status))
+    FROM standing
+$$;
+
+CREATE FUNCTION public.reclassification_go_on(p_id text, p_most integer, p_now bigint, OUT begun jsonb, OUT left_out bigint, OUT over boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    whole reclassifications%ROWTYPE;
+    seen  jsonb;
+BEGIN
+    SELECT * INTO whole FROM reclassifications WHERE id = p_id;
+    SELECT coalesce(jsonb_agg(to_jsonb(each) ORDER BY place), '[]') INTO seen
+    FROM library_again(whole.organization, whole.label, whole.not_by, whole.place_time,
+                       whole.place_name, p_most, p_now)
+         WITH ORDINALITY AS each (event_time, name, marker, wanted, run, place);
+    over := seen = '[]';
+    begun := jsonb_path_query_array(seen, '$[*] ? (@.run != null)');
+    left_out := jsonb_array_length(jsonb_path_query_array(seen, '$[*] ? (@.wanted == true && @.run == null)'));
+    IF NOT over THEN
+        UPDATE reclassifications
+        SET place_time = (seen -> -1 ->> 'event_time')::bigint, place_name = seen -> -1 ->> 'name'
+        WHERE id = p_id;
+        INSERT INTO reclassifying (reclassification, name, idempotency_key, run)
+        SELECT p_id, one.name, one.marker, one.run
+        FROM jsonb_to_recordset(begun) AS one (name text, marker text, run integer);
+    END IF;
+END
+$_$;
 
 CREATE FUNCTION public.recovery_try_lock() RETURNS boolean
     LANGUAGE sql
@@ -2874,6 +3137,31 @@ CREATE TABLE public.quota_usage (
 )
 WITH (fillfactor='50');
 
+CREATE TABLE public.reclassifications (
+    id text NOT NULL,
+    organization text NOT NULL,
+    asked_by jsonb NOT NULL,
+    label text,
+    not_by text,
+    status text NOT NULL,
+    place_time bigint NOT NULL,
+    place_name text NOT NULL,
+    total bigint NOT NULL,
+    done bigint DEFAULT 0 NOT NULL,
+    failed bigint DEFAULT 0 NOT NULL,
+    skipped bigint DEFAULT 0 NOT NULL,
+    created_at bigint NOT NULL,
+    finished_at bigint,
+    CONSTRAINT reclassifications_status_check CHECK ((status = ANY (ARRAY['running'::text, 'done'::text, 'cancelled'::text])))
+);
+
+CREATE TABLE public.reclassifying (
+    reclassification text NOT NULL,
+    name text NOT NULL,
+    idempotency_key text NOT NULL,
+    run integer NOT NULL
+);
+
 CREATE TABLE public.rejected_notices (
     id bigint NOT NULL,
     code text NOT NULL,
@@ -3003,6 +3291,19 @@ CREATE TABLE public.tokens (
     CONSTRAINT tokens_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'member'::text, 'approver'::text, 'admin'::text])))
 );
 
+CREATE TABLE public.twins (
+    organization text NOT NULL,
+    name text NOT NULL,
+    idempotency_key text NOT NULL,
+    twins bigint NOT NULL,
+    similarity real NOT NULL
+);
+
+CREATE TABLE public.twins_known (
+    organization text NOT NULL,
+    seq bigint NOT NULL
+);
+
 CREATE TABLE public.upload_words (
     organization text NOT NULL,
     word text NOT NULL COLLATE pg_catalog."C",
@@ -3129,6 +3430,12 @@ ALTER TABLE ONLY public.quota_limits
 ALTER TABLE ONLY public.quota_usage
     ADD CONSTRAINT quota_usage_pkey PRIMARY KEY (organization, meter);
 
+ALTER TABLE ONLY public.reclassifications
+    ADD CONSTRAINT reclassifications_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.reclassifying
+    ADD CONSTRAINT reclassifying_pkey PRIMARY KEY (reclassification, name);
+
 ALTER TABLE ONLY public.rejected_notices
     ADD CONSTRAINT rejected_notices_pkey PRIMARY KEY (id);
 
@@ -3167,6 +3474,12 @@ ALTER TABLE ONLY public.tokens
 
 ALTER TABLE ONLY public.tombstones
     ADD CONSTRAINT tombstones_pkey PRIMARY KEY (organization, name);
+
+ALTER TABLE ONLY public.twins_known
+    ADD CONSTRAINT twins_known_pkey PRIMARY KEY (organization);
+
+ALTER TABLE ONLY public.twins
+    ADD CONSTRAINT twins_pkey PRIMARY KEY (organization, name);
 
 ALTER TABLE ONLY public.uploads
     ADD CONSTRAINT uploads_pkey PRIMARY KEY (organization, name);
@@ -3249,6 +3562,8 @@ CREATE INDEX objects_gone ON public.objects USING btree (event_time) WHERE (NOT 
 
 CREATE INDEX quota_changes_organization ON public.quota_changes USING btree (organization);
 
+CREATE UNIQUE INDEX reclassifications_running ON public.reclassifications USING btree (organization) WHERE (status = 'running'::text);
+
 CREATE INDEX sessions_expiry ON public.sessions USING btree (expires_at);
 
 CREATE INDEX sessions_user ON public.sessions USING btree (user_id);
@@ -3282,6 +3597,8 @@ CREATE INDEX tokens_maker_user ON public.tokens USING btree (maker_user) WHERE (
 CREATE INDEX tokens_organization ON public.tokens USING btree (organization, created_at, id);
 
 CREATE INDEX tombstones_age ON public.tombstones USING btree (buried_at);
+
+CREATE INDEX twins_group ON public.twins USING btree (organization, twins, name);
 
 CREATE INDEX upload_words_newest ON public.upload_words USING btree (organization, word, event_time, name);
 
@@ -3348,6 +3665,9 @@ ALTER TABLE ONLY public.memberships
 
 ALTER TABLE ONLY public.objects
     ADD CONSTRAINT objects_blob_fkey FOREIGN KEY (blob) REFERENCES public.blobs(sha256);
+
+ALTER TABLE ONLY public.reclassifying
+    ADD CONSTRAINT reclassifying_reclassification_fkey FOREIGN KEY (reclassification) REFERENCES public.reclassifications(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
