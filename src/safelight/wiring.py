@@ -162,7 +162,7 @@ async def _open_features(
     await classifier.open()  # one that cannot work stops the start
     classification = open_classification(base, store, classifier, opened.files)
     library = open_library(
-        base, store, classification_jobs.RUN, classification.originals.remember,
+        base, store, classification_jobs.RUN, classification.originals.remember, opened.files,
         telling=opened.telling,
     )  # fmt: skip
     submissions = open_submissions(base, store, sandbox, classifier)

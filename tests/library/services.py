@@ -69,7 +69,8 @@ class Services:
             load(), self.clock, RandomIds(), Metrics(), db, self.bus, self.queue,
             self.queue.units,
         )  # fmt: skip
-        library = open_library(base, self.store, classification.RUN, telling=telling)
+        files = self._files(base)
+        library = open_library(base, self.store, classification.RUN, files=files, telling=telling)
         self.deletion, self.reconcile = library.deletion, library.reconcile
         self.reconcile._young_ms = -1  # nothing is too young
         self.metrics = base.metrics
@@ -81,7 +82,7 @@ class Services:
             self.arrival.arrive if short else None,
         )  # fmt: skip
         self.intake = Intake(base.units)
-        runs = open_classification(base, self.store, self.classifier, self._files(base))
+        runs = open_classification(base, self.store, self.classifier, files)
         self.originals = runs.originals
         self.handlers = self._handlers(*runs.handlers)
 
@@ -89,7 +90,7 @@ class Services:
         if not isinstance(self.store, LocalStore):
             return None
         scrub = Scrub(base.units, self.store._blobs, base.metrics)
-        return BlobFiles(self.store.open_blob, scrub.recheck)
+        return BlobFiles(self.store.open_blob, scrub.recheck, self.store.lacking)
 
     def _open_store(self, root: Path, *, bucket: bool) -> ObjectStore:
         if not bucket:

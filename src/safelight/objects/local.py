@@ -21,7 +21,7 @@ Gap: the locks are the file system's. A volume shared between machines must supp
 import errno
 import fcntl
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -217,6 +217,17 @@ class Blobs:
         except DamagedObject:
             return False
 
+    def lacking(self, sizes: Mapping[str, int]) -> set[str]:
+        """Those blobs whose files are missing or of another size."""
+        try:
+            path = self._shelves.path
+            found = {name for name, size in sizes.items() if not _has_size(path(name), size)}
+        except OSError as error:
+            raise StoreUnavailable.because(f"{self.root} cannot be read: {error}") from error
+        if found:
+            self.ensure_there()
+        return found
+
     # Removing
 
     def alone(self, shard: str) -> Hold | None:
@@ -370,6 +381,9 @@ class LocalStore:
             close_at_once(file)
             raise
         return file
+
+    async def lacking(self, sizes: Mapping[str, int]) -> set[str]:
+        return await self._spool.run(self._blobs.lacking, sizes)
 
     async def _chunks(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
         """Opened when first asked: a blob outlives its object by the grace period."""

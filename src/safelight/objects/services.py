@@ -57,7 +57,9 @@ async def _local(base: Base, _: Originals) -> OpenedStore:
         SCRUB: scrub.run,
         PURGE: PurgeObjects(units, blobs.drafts).run,
     }
-    return OpenedStore(store, upkeep, files=BlobFiles(store.open_blob, scrub.recheck))
+    return OpenedStore(
+        store, upkeep, files=BlobFiles(store.open_blob, scrub.recheck, store.lacking)
+    )
 
 
 async def _s3(base: Base, originals: Originals) -> OpenedStore:

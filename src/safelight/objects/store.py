@@ -170,10 +170,12 @@ class Blob:
 class BlobFiles:
     """The built-in store's files, for whoever knows a blob. `open(sha256, size)` gives a descriptor
     for the caller to close, or raises `DamagedObject`; `suspect(sha256)` is for one that was found
-    to be of other bytes: it is looked at, as scrubbing does."""
+    to be of other bytes: it is looked at, as scrubbing does; `lacking` says which of some blobs,
+    given with their sizes, have no such file."""
 
     open: Callable[[str, int], int]
     suspect: Callable[[str], Awaitable[None]]
+    lacking: Callable[[Mapping[str, int]], Awaitable[set[str]]]
 
 
 @dataclass(frozen=True, slots=True)

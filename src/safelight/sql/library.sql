@@ -418,6 +418,27 @@ BEGIN
 END
 $$;
 
+-- Whether the database's own order of texts is that of their bytes, which is a bucket's.
+CREATE OR REPLACE FUNCTION library_in_bytes() RETURNS boolean
+LANGUAGE sql STABLE AS $$ SELECT 'B'::text < 'a'::text AND '-b'::text < 'a'::text $$;
+
+-- The entries of an organization after a name, in the order of their bytes. Where the database has another
+-- order, uploads_by_bytes (migration 8) has this one.
+CREATE OR REPLACE FUNCTION library_after(p_organization text, p_after text, p_limit integer)
+RETURNS SETOF uploads
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF library_in_bytes() THEN
+        RETURN QUERY SELECT * FROM uploads
+        WHERE organization = p_organization AND name > p_after ORDER BY name LIMIT p_limit;
+    ELSE
+        RETURN QUERY SELECT * FROM uploads
+        WHERE organization = p_organization AND name COLLATE "C" > p_after COLLATE "C"
+        ORDER BY name COLLATE "C" LIMIT p_limit;
+    END IF;
+END
+$$;
+
 -- The words of an entry come, move and go with it: by triggers, so that whatever writes an entry writes
 -- them too, servers of the version before included.
 CREATE OR REPLACE FUNCTION upload_words_added() RETURNS trigger

@@ -278,7 +278,16 @@ BEGIN
 END
 $$;
 
--- The objects of organizations after a key, in the order of their keys.
+-- The objects of an organization after a name, in the order of their keys. '0' is what follows '/'.
+CREATE OR REPLACE FUNCTION objects_of(p_organization text, p_after text, p_limit integer)
+RETURNS SETOF objects
+LANGUAGE sql STABLE AS $$
+    SELECT * FROM objects
+    WHERE key > p_organization || '/' || p_after AND key < p_organization || '0' AND present
+    ORDER BY key LIMIT p_limit
+$$;
+
+-- The objects of organizations after a key, in the order of their keys, as servers before objects_of ask.
 CREATE OR REPLACE FUNCTION objects_after(p_after text, p_limit integer) RETURNS SETOF objects
 LANGUAGE sql STABLE AS $$
     SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL
