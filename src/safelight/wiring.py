@@ -44,7 +44,8 @@ from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
 from safelight.library import jobs as library_jobs
 from safelight.library.project import Deliver
-from safelight.library.services import open_library
+from safelight.library.reconcile.reconcile import LibraryReconcile
+from safelight.library.services import open_library, sides_of
 from safelight.library.thumbnails.services import open_thumbnails
 from safelight.live.messages import Messages
 from safelight.live.routes import Hub, Seats
@@ -74,6 +75,7 @@ _JOBS = (
     quotas_jobs,
     admin_jobs,
 )
+_FEW_CONNECTIONS = 3
 KINDS: tuple[JobKind[Any], ...] = tuple(kind for jobs in _JOBS for kind in jobs.KINDS)
 MESSAGES = Messages(
     ingest_lifecycle.MESSAGES,
@@ -127,6 +129,21 @@ async def open_services(
         running = await _start_worker(stack, base, features) if worker else None
         registry.add(Engine(running, sandbox))
         yield registry
+
+
+@asynccontextmanager
+async def open_reconcile(settings: Settings, database_url: str) -> AsyncIterator[LibraryReconcile]:
+    """What `safelight reconcile` needs beside running servers: no worker, no children, no files of
+    uploads on their way. It migrates nothing."""
+    async with AsyncExitStack() as stack:
+        db = await Database.open(database_url, pool_size=_FEW_CONNECTIONS)
+        stack.push_async_callback(db.close)
+        base = await _open_base(stack, settings, db, "")
+        opened = await open_store(base, UploadOriginals(db))
+        stack.push_async_callback(opened.store.close)
+        sides = sides_of(opened.files, telling=opened.telling)
+        runs = classification_jobs.RUN
+        yield LibraryReconcile(base, opened.store, runs, sides, opened.files)
 
 
 async def _open_database(stack: AsyncExitStack, settings: Settings, url: str) -> Database:

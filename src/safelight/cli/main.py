@@ -11,6 +11,7 @@ import typer
 
 from safelight import __version__
 from safelight.cli import accounts
+from safelight.cli.reconcile import reconcile
 from safelight.cli.serve import serve
 from safelight.cli.worker import worker
 from safelight.errors import ConfigurationError, InvalidRequest, SafelightError, Unavailable
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command()(serve)
 app.command()(worker)
+app.command()(reconcile)
 app.add_typer(accounts.tokens, name="tokens")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.organizations, name="organizations")

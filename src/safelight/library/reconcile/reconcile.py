@@ -65,8 +65,6 @@ _KEY = "library.reconcile"
 FOUND_KEY = "library.reconcile.found"
 _RESUMED_MS = 86_400_000  # later than that a command begins anew
 
-log = structlog.get_logger()
-
 
 class Repairs(Enum):
     NONE = auto()
@@ -158,7 +156,9 @@ class LibraryReconcile:
         await self._keep(FOUND_KEY, report)
         if report.remaining:
             left = {str(kind): found.count - found.repaired for kind, found in report.found.items()}
-            log.warning("library.differs", left=left, hint="safelight reconcile shows more")
+            structlog.get_logger().warning(
+                "library.differs", left=left, hint="safelight reconcile shows more"
+            )
 
     # One name
 
@@ -181,8 +181,8 @@ class LibraryReconcile:
             await self._look_at(one, repairs, report)
         except AWAY:
             raise
-        except Exception:  # whatever it was, it is this name's
-            log.exception("library.not_reconciled", upload=one.key)
+        except Exception:  # noqa: BLE001 - whatever it was, it is this name's
+            structlog.get_logger().exception("library.not_reconciled", upload=one.key)
             report.unsure += 1
 
     async def _look_at(self, one: Name, repairs: Repairs, report: Comparison) -> None:
@@ -288,7 +288,7 @@ class LibraryReconcile:
         report.add(mend.difference, one.key, repaired=done is not None)
         if done is not None:
             self._mended.labels(done.what).inc()
-            log.warning("library.reconciled", upload=one.key, found=done.found)
+            structlog.get_logger().warning("library.reconciled", upload=one.key, found=done.found)
 
     async def _look_at_file(self, one: Name, repairs: Repairs, report: Comparison) -> None:
         """Of the built-in store. Whoever finds it missing has it looked at as scrubbing does, which
