@@ -1,5 +1,6 @@
 """Everything the library is made of, on a real database, with nothing running by itself."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.offload import Offload
 from safelight.library import jobs as library_jobs
 from safelight.library.project import Deliver
+from safelight.library.retention.retention import Retention
 from safelight.library.services import open_library
 from safelight.objects import jobs as objects
 from safelight.objects.events import Action
@@ -73,6 +75,7 @@ class Services:
         library = open_library(base, self.store, classification.RUN, files=files, telling=telling)
         self.deletion, self.reconcile = library.deletion, library.reconcile
         self.reconcile._young_ms = -1  # nothing is too young
+        self.retention = Retention(base, self.store)
         self.metrics = base.metrics
         created, deleted = library.projection.on_created, library.projection.on_deleted
         self.deliver = Deliver(base.db, {Action.CREATED: (created,), Action.DELETED: (deleted,)})
@@ -90,7 +93,12 @@ class Services:
         if not isinstance(self.store, LocalStore):
             return None
         scrub = Scrub(base.units, self.store._blobs, base.metrics)
-        return BlobFiles(self.store.open_blob, scrub.recheck, self.store.lacking)
+        blobs = self.store._blobs
+        return BlobFiles(
+            self.store.open_blob,
+            scrub.recheck,
+            lambda sizes: asyncio.to_thread(blobs.lacking, sizes),
+        )
 
     def _open_store(self, root: Path, *, bucket: bool) -> ObjectStore:
         if not bucket:

@@ -8,10 +8,11 @@ from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.jobs import JobKind
 from safelight.library.arrival import Arrival, Remember, forget
 from safelight.library.deletion import UploadDeletion
-from safelight.library.jobs import RECONCILE
+from safelight.library.jobs import RECONCILE, RETAIN
 from safelight.library.project import Projection
 from safelight.library.reconcile.compare import Sides
 from safelight.library.reconcile.reconcile import LibraryReconcile
+from safelight.library.retention.retention import Retention, RetentionLimits
 from safelight.objects.store import BlobFiles, ObjectStore
 
 
@@ -41,8 +42,8 @@ def open_library(
     deletion = UploadDeletion(store, base.units)
     reconcile = LibraryReconcile(base, store, runs, sides_of(files, telling=telling), files)
     return Library(
-        services=(deletion, reconcile),
-        handlers=(upkeep(RECONCILE, reconcile.run),),
+        services=(deletion, reconcile, RetentionLimits(base.units, telling)),
+        handlers=(upkeep(RECONCILE, reconcile.run), upkeep(RETAIN, Retention(base, store).run)),
         deletion=deletion,
         reconcile=reconcile,
         projection=Projection(base.units, store, runs, telling=telling),

@@ -12,15 +12,15 @@ INNER: Final = frozenset({
     "artifact_deleted", "event_dropped", "event_received", "generation_cancelled",
     "generation_timed_out", "image_failed", "image_superseded", "image_uploaded", "offload_attempt",
     "original_damaged", "original_healed", "run_attempt", "run_dropped", "submission_retried",
-    "task_attempt", "upload_delete_requested", "upload_reconciled", "webhook_accepted",
-    "webhook_ignored",
+    "task_attempt", "upload_delete_requested", "upload_expired", "upload_reconciled",
+    "webhook_accepted", "webhook_ignored",
 })  # fmt: skip
 # Members, tokens, policy, quotas and dead letters.
 FOR_ADMINS: Final = frozenset({
     "blocklist_added", "blocklist_removed", "job_dead", "job_discarded", "job_redriven",
     "member_invitation_declined", "member_invitation_withdrawn", "member_invited", "member_put",
     "member_removed", "organization_closed", "organization_made", "quotas_changed",
-    "submission_policy_changed", "token_made", "token_revoked",
+    "retention_changed", "submission_policy_changed", "token_made", "token_revoked",
 })  # fmt: skip
 EVERYTHING: Final = "*"
 

@@ -63,6 +63,7 @@ from safelight.objects.store import (
     PutWrite,
     R,
     Retake,
+    Still,
     StoreUnavailable,
     Written,
 )
@@ -354,6 +355,9 @@ class LocalStore:
         await reach("objects.record_delete")
         return await write(Cleared(Place.BLOB))
 
+    async def delete_if(self, key: str, _: Still, write: DeleteWrite[bool]) -> bool:
+        return await self.delete_with(key, write)
+
     async def head(self, key: str) -> ObjectInfo:
         info, _ = await self._find(key)
         return info
@@ -381,9 +385,6 @@ class LocalStore:
             close_at_once(file)
             raise
         return file
-
-    async def lacking(self, sizes: Mapping[str, int]) -> set[str]:
-        return await self._spool.run(self._blobs.lacking, sizes)
 
     async def _chunks(self, blob: str, start: int, stop: int) -> AsyncIterator[bytes]:
         """Opened when first asked: a blob outlives its object by the grace period."""

@@ -226,9 +226,9 @@ async def hold(connection: Connection, seen: Unsettled) -> bool:
 
 
 @write
-async def redeem(connection: Connection, seen: Unsettled) -> None:
-    """In a transaction that holds the key: bucket and index agree."""
-    await connection.execute("DELETE FROM object_outbox WHERE id = ANY ($1)", seen.ids)
+async def redeem(db: Database | Connection, tickets: Sequence[int]) -> None:
+    """Bucket and index are known to agree, under the key's lock; or nothing was sent with it."""
+    await db.execute("DELETE FROM object_outbox WHERE id = ANY ($1)", tickets)
 
 
 @write
