@@ -195,7 +195,7 @@ async def _open_features(
         classification,
         open_generations(base, store, sandbox, webhooks, when_artifact_deleted=deleted),
         submissions,
-        open_admin(base),
+        open_admin(base, library.reconcile),
     )
     for feature in features:
         if feature.close:

@@ -62,7 +62,7 @@ YOUNG_MS = 5 * 60_000
 _SECONDS = 5.0  # every ten minutes
 _PAGE = 1000
 _KEY = "library.reconcile"
-FOUND_KEY = "library.reconcile.found"
+_FOUND_KEY = "library.reconcile.found"
 _RESUMED_MS = 86_400_000  # later than that a command begins anew
 
 
@@ -153,12 +153,15 @@ class LibraryReconcile:
 
     async def _publish(self, report: Comparison) -> None:
         """What is left after a whole round; /metrics shows it, whoever is asked."""
-        await self._keep(FOUND_KEY, report)
+        await self._keep(_FOUND_KEY, report)
         if report.remaining:
-            left = {str(kind): found.count - found.repaired for kind, found in report.found.items()}
-            structlog.get_logger().warning(
-                "library.differs", left=left, hint="safelight reconcile shows more"
-            )
+            hint = "safelight reconcile shows more"
+            structlog.get_logger().warning("library.differs", left=await self.left(), hint=hint)
+
+    async def left(self) -> dict[str, int]:
+        """Of each kind of difference, what was there after the schedule's last whole round."""
+        report = await self._kept(_FOUND_KEY) or Comparison()
+        return {str(kind): found.count - found.repaired for kind, found in report.found.items()}
 
     # One name
 
