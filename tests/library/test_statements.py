@@ -13,6 +13,7 @@ from safelight.library.lists import repo as lists
 from safelight.library.order import Mark, Stamp, Tombstone
 from safelight.library.reconcile import repo as reconcile
 from safelight.library.reconcile.compare import Indexed
+from safelight.library.retention import repo as retention
 from safelight.objects.store import Cleared, Place
 
 NAME, OTHER = "a.jpg", "b.jpg"
@@ -264,3 +265,34 @@ async def test_a_page_of_entries(database: Database) -> None:
     }  # fmt: skip
     assert list(page) == ["B", "idle", "works", "ä", "😀"]
     assert list(await reconcile.entered(database, "org", "idle", 2)) == ["works", "ä"]
+
+
+# What retention looks at
+
+
+async def test_a_page_of_what_is_older(database: Database) -> None:
+    """Of one organization, before a time, behind a place, the oldest first."""
+    for name, event_time in (("b", 2), ("a", 2), ("old", 1), ("limit", 5), ("new", 6)):
+        await put(database, name, event_time=event_time)
+    await put(database, "other", event_time=1, organization="org-2")
+    for name in ("a", "gone"):
+        await put_object(database, name)
+    page = await retention.older(database, "org", 5, (0, ""), 9)
+    assert [(one.name, one.etag) for one in page] == [("old", None), ("a", "e"), ("b", None)]
+    page = await retention.older(database, "org", 5, page[1].place, 9)
+    assert [one.name for one in page] == ["b"]
+    assert len(await retention.older(database, "org", 5, (0, ""), 2)) == 2
+
+
+async def test_limits_are_an_organizations_own(database: Database) -> None:
+    for organization in ("org", "org-2"):
+        await database.execute("INSERT INTO organizations VALUES ($1, 0)", organization)
+        async with database.transaction() as connection:
+            await retention.put(Unit(connection, organization, 5), 9)
+    for days in (7, 8, None, None):
+        async with database.transaction() as connection:
+            await retention.put(Unit(connection, "org", 5), days)
+        expected = {"org-2": 9} if days is None else {"org": days, "org-2": 9}
+        assert await retention.limits(database) == expected
+    assert await retention.days_of(database, ["org", "org-2"]) == {"org-2": 9}
+    assert await retention.days_of(database, ["org"]) == {}
