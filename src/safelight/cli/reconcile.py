@@ -24,7 +24,7 @@ from safelight.wiring import open_reconcile
 
 DIFFERENCES_REMAIN = 1
 
-Watch = Callable[[Comparison], None]
+OnPage = Callable[[Comparison], None]
 
 
 def reconcile(
@@ -83,7 +83,7 @@ async def _total(url: str, organization: str | None) -> int | None:
 
 
 @contextmanager
-def _progress(total: int | None) -> Iterator[Watch]:
+def _progress(total: int | None) -> Iterator[OnPage]:
     """A bar in a terminal; where it was ended, that is said first."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn

@@ -13,7 +13,7 @@ from safelight.library.retention.retention import RetentionLimits
 
 router = APIRouter(tags=["library"], route_class=Described)
 
-Limits = Annotated[RetentionLimits, provided(RetentionLimits)]
+LimitsDep = Annotated[RetentionLimits, provided(RetentionLimits)]
 
 
 class RetentionBody(BaseModel):
@@ -29,7 +29,7 @@ class RetentionBody(BaseModel):
     summary="How long originals are kept",
     response_model=RetentionAnswer,
 )
-async def retention(access: AsAdmin, limits: Limits) -> dict[str, Any]:
+async def retention(access: AsAdmin, limits: LimitsDep) -> dict[str, Any]:
     return _show(await limits.of(access.organization), limits)
 
 
@@ -38,7 +38,7 @@ async def retention(access: AsAdmin, limits: Limits) -> dict[str, Any]:
     summary="Set how long originals are kept",
     response_model=RetentionAnswer,
 )
-async def put_retention(body: RetentionBody, access: AsAdmin, limits: Limits) -> dict[str, Any]:
+async def put_retention(body: RetentionBody, access: AsAdmin, limits: LimitsDep) -> dict[str, Any]:
     """What is older goes within the next minutes, and cannot be brought back."""
     await limits.change(access.organization, body.days, access.caller.as_actor())
     return _show(body.days, limits)
