@@ -252,3 +252,32 @@ async def test_one_that_was_ended_goes_on(make_world: MakeWorld) -> None:
     world.tick(86_400_001)
     first, _ = await begun()
     assert first.compared == 0
+
+
+async def test_a_bucket_that_lists_folders_first(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As SeaweedFS does: what is in a/ comes before a-b. More is asked about, nothing is believed."""
+    names = ("a-b.jpg", "a.jpg", "b.jpg", "c.jpg", "z.jpg")
+    world = await begin(make_world, *names)
+    world.reconcile._walk._page = 2
+    for other in ("a/x", "a/y", "c/x"):
+        await obstore.put_async(world.bucket, key(world, other), b"x")
+    await obstore.delete_async(world.bucket, key(world, "b.jpg"))
+    whole = await world.store.list(f"{world.organization}/")
+
+    async def folders_first(_: str, after: str, limit: int) -> list[Any]:
+        def place(path: str) -> str:
+            return path.replace("/", "\0")
+
+        return [
+            one for one in sorted(whole, key=lambda one: place(one.key))
+            if place(one.key) > place(after)
+        ][:limit]  # fmt: skip
+
+    monkeypatch.setattr(world.store, "list", folders_first)
+    report = await compared(world, repair=True)
+    assert counts(report) == {Difference.GONE: (1, 1)}
+    await world.drain()
+    there = [name for name in names if await entry(world, name)]
+    assert there == ["a-b.jpg", "a.jpg", "c.jpg", "z.jpg"]
