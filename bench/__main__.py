@@ -11,7 +11,17 @@ from pathlib import Path
 
 import psutil
 
-from bench import crossing, generations, growth, hostile, pipeline, queue, standing, uploads
+from bench import (
+    crossing,
+    generations,
+    growth,
+    hostile,
+    pipeline,
+    queue,
+    reconcile,
+    standing,
+    uploads,
+)
 from bench.measure import Shown
 
 PAGE = Path(__file__).parents[1] / "docs/performance.md"
@@ -22,6 +32,7 @@ PARTS: dict[str, Callable[[], Sequence[Shown]]] = {
     "queue": lambda: [queue.run()],
     "children": lambda: [crossing.run()],
     "standing": standing.run,
+    "reconcile": reconcile.run,
     "hostile": hostile.run,
     "generations": generations.run,
 }

@@ -30,9 +30,9 @@ TESTS = {
     "objects": "objects/statements ingest/statements objects/collect ingest/offload "
     "library/arrival library/arrival_batches",
     "library": "library/arrival library/arrival_batches library/statements library/races "
-    "library/thumbnail_statements library/finding classification/runs classification/results "
-    "classification/again_statements classification/reclassify classification/twins "
-    "upgrade/statements",
+    "library/retention library/thumbnail_statements library/finding classification/runs "
+    "classification/results classification/again_statements classification/reclassify "
+    "classification/twins upgrade/statements",
     "classification": "classification/runs classification/results library/thumbnail_statements "
     "library/arrival_batches classification/reclassify classification/twins",
     "accounts": "accounts/statements accounts/lockout",
@@ -47,7 +47,8 @@ TESTS = {
     "ingest/repo": "ingest/statements",
     "objects/repo": "objects/statements",
     "library/repo": "library/statements library/standing",
-    "library/reconcile/repo": "library/statements",
+    "library/reconcile/repo": "library/statements library/reconcile_own",
+    "library/retention/repo": "library/statements library/retention",
     "library/thumbnails/repo": "library/thumbnail_statements",
     "classification/repo": "classification/runs classification/results",
     "classification/reclassify/repo": "classification/reclassify",

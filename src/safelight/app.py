@@ -20,6 +20,7 @@ from safelight.http.short_road import ShortRoad
 from safelight.ingest.contract import DatabaseError
 from safelight.ingest.routes import router as ingest
 from safelight.ingest.routes import upload_plainly
+from safelight.library.retention.routes import router as retention
 from safelight.library.routes import router as library
 from safelight.library.thumbnails.routes import router as thumbnails
 from safelight.live.routes import router as live
@@ -35,6 +36,7 @@ ROUTERS = (
     ingest,
     events,
     library,
+    retention,
     thumbnails,
     similar,
     reclassify,

@@ -32,7 +32,7 @@ from safelight.infra.db import Database
 from safelight.infra.identity import same_database
 from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
-from safelight.infra.migrate import migrate
+from safelight.infra.migrate import check_version, migrate
 from safelight.infra.pooler import survey
 from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.infra.queue.queue import Queue
@@ -48,7 +48,8 @@ from safelight.ingest.sweep import IngestSweep
 from safelight.library import entry as library_entry
 from safelight.library import jobs as library_jobs
 from safelight.library.project import Deliver
-from safelight.library.services import open_library
+from safelight.library.reconcile.reconcile import LibraryReconcile
+from safelight.library.services import open_library, sides_of
 from safelight.library.thumbnails.services import open_thumbnails
 from safelight.live.messages import Messages
 from safelight.live.routes import Hub, Seats
@@ -78,6 +79,7 @@ _JOBS = (
     quotas_jobs,
     admin_jobs,
 )
+_FEW_CONNECTIONS = 3
 KINDS: tuple[JobKind[Any], ...] = tuple(kind for jobs in _JOBS for kind in jobs.KINDS)
 MESSAGES = Messages(
     ingest_lifecycle.MESSAGES,
@@ -135,6 +137,23 @@ async def open_services(
         yield registry
 
 
+@asynccontextmanager
+async def open_reconcile(settings: Settings, database_url: str) -> AsyncIterator[LibraryReconcile]:
+    """What `safelight reconcile` needs beside running servers: no worker, no children, no files of
+    uploads on their way. It migrates nothing."""
+    async with AsyncExitStack() as stack:
+        address = await survey(database_url, settings.database_direct)
+        db = await Database.open(address, pool_size=_FEW_CONNECTIONS)
+        stack.push_async_callback(db.close)
+        await check_version(db)
+        base = await _open_base(stack, settings, db, "")
+        opened = await open_store(base, UploadOriginals(db))
+        stack.push_async_callback(opened.store.close)
+        sides = sides_of(opened.files, telling=opened.telling)
+        runs = classification_jobs.RUN
+        yield LibraryReconcile(base, opened.store, runs, sides, opened.files)
+
+
 async def _open_database(
     stack: AsyncExitStack, settings: Settings, url: str, *, worker: bool
 ) -> Database:
@@ -173,7 +192,7 @@ async def _open_features(
     await classifier.open()  # one that cannot work stops the start
     classification = open_classification(base, store, classifier, opened.files)
     library = open_library(
-        base, store, classification_jobs.RUN, classification.originals.remember,
+        base, store, classification_jobs.RUN, classification.originals.remember, opened.files,
         telling=opened.telling,
     )  # fmt: skip
     submissions = open_submissions(base, store, sandbox, classifier)
@@ -189,7 +208,7 @@ async def _open_features(
         classification,
         open_generations(base, store, sandbox, webhooks, when_artifact_deleted=deleted),
         submissions,
-        open_admin(base),
+        open_admin(base, library.reconcile),
     )
     for feature in features:
         if feature.close:

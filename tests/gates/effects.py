@@ -27,7 +27,7 @@ PATH_METHODS = {
 }  # fmt: skip
 # Of whoever is called like this, its name ending so: these methods change the world.
 OF_OTHERS = {
-    "store": {"put", "put_with", "delete", "delete_with", "share"},
+    "store": {"put", "put_with", "delete", "delete_with", "delete_if", "share"},
     "provider": {"submit", "poll", "cancel"},
     "courier": {"receive", "answer"},
     "client": {"post", "put", "patch", "delete"},

@@ -17,7 +17,8 @@ from safelight.ingest.lifecycle import ImageStatus
 from safelight.library.arrival import Arriving
 
 NOT_OF_DELIVERIES = [
-    "library.arrive", "library.delete", "library.purge_tombstones", "library.reconcile.say_failed",
+    "library.arrive", "library.delete", "library.purge_tombstones", "library.delete_aged",
+    *points_of("library.reconcile.", "library.retention."),
 ]  # fmt: skip
 POINTS = {
     "ingest.offload": (

@@ -1,5 +1,6 @@
 """Everything the library is made of, on a real database, with nothing running by itself."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from safelight.ingest.jobs import OFFLOAD
 from safelight.ingest.offload import Offload
 from safelight.library import jobs as library_jobs
 from safelight.library.project import Deliver
+from safelight.library.retention.retention import Retention
 from safelight.library.services import open_library
 from safelight.objects import jobs as objects
 from safelight.objects.events import Action
@@ -70,9 +72,11 @@ class Services:
             load(), self.clock, RandomIds(), Metrics(), db, self.bus, self.queue,
             self.queue.units,
         )  # fmt: skip
-        library = open_library(base, self.store, classification.RUN, telling=telling)
+        files = self._files(base)
+        library = open_library(base, self.store, classification.RUN, files=files, telling=telling)
         self.deletion, self.reconcile = library.deletion, library.reconcile
         self.reconcile._young_ms = -1  # nothing is too young
+        self.retention = Retention(base, self.store)
         self.metrics = base.metrics
         created, deleted = library.projection.on_created, library.projection.on_deleted
         self.deliver = Deliver(base.db, {Action.CREATED: (created,), Action.DELETED: (deleted,)})
@@ -82,7 +86,7 @@ class Services:
             self.arrival.arrive if short else None,
         )  # fmt: skip
         self.intake = Intake(base.units)
-        runs = open_classification(base, self.store, self.classifier, self._files(base))
+        runs = open_classification(base, self.store, self.classifier, files)
         self.originals = runs.originals
         self.handlers = self._handlers(*runs.handlers)
 
@@ -90,7 +94,12 @@ class Services:
         if not isinstance(self.store, LocalStore):
             return None
         scrub = Scrub(base.units, self.store._blobs, base.metrics)
-        return BlobFiles(self.store.open_blob, scrub.recheck)
+        blobs = self.store._blobs
+        return BlobFiles(
+            self.store.open_blob,
+            scrub.recheck,
+            lambda sizes: asyncio.to_thread(blobs.lacking, sizes),
+        )
 
     def _open_store(self, root: Path, *, bucket: bool) -> ObjectStore:
         if not bucket:

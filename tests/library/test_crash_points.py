@@ -128,7 +128,8 @@ async def upkeep(api: Api) -> None:
 # A new step is covered as soon as it exists. Deleting is the server's, below; test_reconcile.py has
 # what only the look at everything writes.
 ELSEWHERE = [
-    "library.delete", "library.reconcile.say_failed",
+    "library.delete", "library.reconcile.say_failed", "library.reconcile.charge",
+    "library.delete_aged", *points_of("library.retention."),  # test_retention.py
     "classification.count_child_death",  # test_damaged.py: a remote model has no child
     "classification.try_again",  # test_standing.py: it is the server's
     # classification/test_reclassify.py

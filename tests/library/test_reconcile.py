@@ -206,7 +206,7 @@ async def test_it_goes_on_where_it_stopped(
 ) -> None:
     monkeypatch.setattr(module, "_SECONDS", 0.0)
     world = await world_of(make_world)
-    world.reconcile._page = 2
+    world.reconcile._walk._page = 2
     names = [f"{n}.jpg" for n in range(5)]
     for name in names:
         await stored(world, name)

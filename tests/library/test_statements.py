@@ -12,6 +12,8 @@ from safelight.library.entry import LibraryFilter
 from safelight.library.lists import repo as lists
 from safelight.library.order import Mark, Stamp, Tombstone
 from safelight.library.reconcile import repo as reconcile
+from safelight.library.reconcile.compare import Indexed
+from safelight.library.retention import repo as retention
 from safelight.objects.store import Cleared, Place
 
 NAME, OTHER = "a.jpg", "b.jpg"
@@ -224,43 +226,73 @@ async def test_a_row_is_changed_by_its_name_and_marker(database: Database) -> No
 
 # What reconciling walks over
 
-YOUNG = (5, 9)
-
 
 async def put_object(
-    db: Database, name: str, marker: str | None = "m", event_time: int = 1
+    db: Database, name: str, marker: str | None = "m", organization: str = "org"
 ) -> None:
     await db.execute(
-        "INSERT INTO objects VALUES ('org/' || $1, 'org', $1, true, NULL, 1, '', $2, 'e', $3)",
+        "INSERT INTO objects VALUES ($4 || '/' || $1, $4, $1, $3, NULL, 1, '', $2, 'e', 1)",
         name,
         {"idempotencyKey": marker} if marker else {},
-        event_time,
+        name != "gone",
+        organization,
     )
 
 
-async def test_suspect_are_objects_no_entry_stands_for(database: Database) -> None:
-    for name, marker, event_time in (
-        ("changed", "n", 1), ("lost", "m", 1), ("nobodys", None, 1), ("same", "m", 1),
-        ("young", "m", 5),
-    ):  # fmt: skip
-        await put_object(database, name, marker, event_time)
-    for name in ("changed", "same"):
-        await put(database, name)
-    page = await reconcile.objects_page(database, "", 9, YOUNG)
-    assert [found.name for found in page.suspects] == ["changed", "lost"]
+async def test_a_page_of_the_index(database: Database) -> None:
+    """Of one organization, what is there, behind a name, in the order of its bytes."""
+    names = ("B", "a", "b", "gone", "ä", "😀")
+    for name in names:
+        await put_object(database, name, None if name == "b" else "m")
+    for organization in ("nor", "org-2", "org0"):
+        await put_object(database, "c", organization=organization)
+    page = await reconcile.indexed(database, "org", "", 9)
+    assert list(page) == ["B", "a", "b", "ä", "😀"]
+    assert (page["a"], page["b"].marker) == (Indexed("e", 1, "m", None, 1), None)
+    assert list(await reconcile.indexed(database, "org", "a", 2)) == ["b", "ä"]
 
 
-async def test_suspect_are_entries_without_an_object_or_a_job(database: Database) -> None:
+async def test_a_page_of_entries(database: Database) -> None:
     for name, status in (
-        ("done", "done"), ("idle", "pending"), ("lost", "done"), ("works", "pending"),
+        ("B", "done"), ("idle", "pending"), ("works", "pending"), ("ä", "done"), ("😀", "done"),
     ):  # fmt: skip
-        await put(database, name, status=status, event_time=1)
-        if name != "lost":
-            await put_object(database, name)
-    await put(database, "young", status="done")
+        await put(database, name, status=status)
+    await put(database, "c", organization="org-2")
     await database.execute("SELECT job_enqueue('classification.run', 'org', '{}', 'org/works/m')")
-    page = await reconcile.entries_page(database, "", 9, YOUNG)
-    assert [found.name for found in page.suspects] == ["idle", "lost"]
-    every = await reconcile.entries(database, "", 9, YOUNG)
-    idle = {name.name: idle for name, _, idle in every}
-    assert idle == {"done": False, "idle": True, "lost": False, "works": False, "young": False}
+    page = await reconcile.entered(database, "org", "", 9)
+    assert {name: one.idle for name, one in page.items()} == {
+        "B": False, "idle": True, "works": False, "ä": False, "😀": False
+    }  # fmt: skip
+    assert list(page) == ["B", "idle", "works", "ä", "😀"]
+    assert list(await reconcile.entered(database, "org", "idle", 2)) == ["works", "ä"]
+
+
+# What retention looks at
+
+
+async def test_a_page_of_what_is_older(database: Database) -> None:
+    """Of one organization, before a time, behind a place, the oldest first."""
+    for name, event_time in (("b", 2), ("a", 2), ("old", 1), ("limit", 5), ("new", 6)):
+        await put(database, name, event_time=event_time)
+    await put(database, "other", event_time=1, organization="org-2")
+    for name in ("a", "gone"):
+        await put_object(database, name)
+    page = await retention.older(database, "org", 5, (0, ""), 9)
+    assert [(one.name, one.etag) for one in page] == [("old", None), ("a", "e"), ("b", None)]
+    page = await retention.older(database, "org", 5, page[1].place, 9)
+    assert [one.name for one in page] == ["b"]
+    assert len(await retention.older(database, "org", 5, (0, ""), 2)) == 2
+
+
+async def test_limits_are_an_organizations_own(database: Database) -> None:
+    for organization in ("org", "org-2"):
+        await database.execute("INSERT INTO organizations VALUES ($1, 0)", organization)
+        async with database.transaction() as connection:
+            await retention.put(Unit(connection, organization, 5), 9)
+    for days in (7, 8, None, None):
+        async with database.transaction() as connection:
+            await retention.put(Unit(connection, "org", 5), days)
+        expected = {"org-2": 9} if days is None else {"org": days, "org-2": 9}
+        assert await retention.limits(database) == expected
+    assert await retention.days_of(database, ["org", "org-2"]) == {"org-2": 9}
+    assert await retention.days_of(database, ["org"]) == {}

@@ -16,7 +16,7 @@ import obstore
 from library.scripted import Mood
 from library.services import Services
 from library.story import CountedIds, Notice, Story, Thought, numbers, outside
-from safelight.infra import failpoints, kv
+from safelight.infra import failpoints
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue_repo
@@ -343,13 +343,13 @@ class World(Services):
         self.story.deliveries -= kind == "objects.deliver"  # which nobody will tell of
 
     async def look(self) -> int:
-        """The library is compared with the store, from this organization on. A bucket's objects are
-        dated to the second, so it is not looked at in the second of its last change."""
+        """This organization is compared with the store, and put right. A bucket's objects are dated
+        to the second, so it is not looked at in the second of its last change."""
         self.tick(1000 if self.telling else 0)
-        for walk in ("objects", "entries"):
-            key, begin = f"library.reconcile:{walk}", f"{self.organization}/"
-            await kv.put(self.db, key, begin, now=self.clock.now_ms())
-        return await self.reconcile.run()
+        repaired = 0
+        async for report in self.reconcile.compare(self.organization, repair=True, afresh=True):
+            repaired = report.repaired
+        return repaired
 
     async def retain(self, days: int) -> None:
         """Time passes, and what is old enough is forgotten."""

@@ -11,7 +11,7 @@ from holding import until_waiting, waits
 from safelight.infra.db import Database
 from safelight.objects import repo
 from safelight.objects.events import Action, ObjectEvent
-from safelight.objects.store import Cleared, Facts, Landed, Place
+from safelight.objects.store import Cleared, Facts, Landed, Place, Unsettled
 
 BLOB, OTHER = 64 * "a", 64 * "b"
 KEY = "acme/a"
@@ -385,3 +385,36 @@ async def test_a_delete_says_what_it_ended(
     event = (await database.fetchrow(end, on_its_way, 2))["event_id"]  # type: ignore[index]  # a row
     metadata = "SELECT metadata FROM object_events WHERE id = $1"
     assert await database.fetchval(metadata, event) == ended
+
+
+@pytest.mark.parametrize(
+    ("columns", "aged"),
+    [
+        ({}, True), ({"event_time": 5}, False), ({"event_time": 6}, False), ({"etag": "f"}, False),
+        ({"present": False}, False), ({"key": "acme/b"}, False),
+    ],
+)  # fmt: skip
+async def test_what_is_aged(database: Database, columns: dict[str, Any], aged: bool) -> None:
+    """That object of that key, there and put before that time."""
+    await put(database, **columns)
+    assert await database.fetchval("SELECT object_aged($1, 'e', 5)", KEY) is aged
+
+
+async def test_a_write_besides_ones_own(database: Database) -> None:
+    asked = "SELECT object_written($1, $2)"
+    mine = await repo.issue_ticket(database, Action.DELETED, KEY, 1, timedelta(minutes=1))
+    await repo.issue_ticket(database, Action.CREATED, "acme/b", 1, timedelta(minutes=1))
+    assert await database.fetchval(asked, KEY, mine) is False
+    other = await repo.issue_ticket(database, Action.CREATED, KEY, 1, timedelta(minutes=1))
+    assert await database.fetchval(asked, KEY, mine) is True
+    await repo.redeem(database, [other])
+    assert await database.fetchval(asked, KEY, mine) is False
+
+
+async def test_a_key_without_tickets_is_seen_too(database: Database) -> None:
+    assert await repo.unsettled(database, KEY) == Unsettled(KEY, (), None, None)
+    await put(database, present=False)
+    assert await repo.unsettled(database, KEY) == Unsettled(KEY, (), 1, None)
+    await put(database, "acme/b")
+    seen = await repo.unsettled(database, "acme/b")
+    assert (seen.tickets, seen.last, seen.indexed and seen.indexed.etag) == ((), 1, "e")

@@ -8,6 +8,8 @@ import pytest
 
 from accounts.world import World
 from safelight.accounts.access import Role
+from safelight.infra.activity import Unit
+from safelight.library.retention import repo as retention
 from safelight.quotas import repo
 from safelight.quotas.lifecycle import Meter, Quota
 from safelight.web.gauges import gauge
@@ -78,6 +80,17 @@ async def test_only_admins_see_it(world: World) -> None:
     assert await look(world, "ada", "acme")
     assert await look(world, "ada", "initech") is None
     assert await look(world, "vera", "acme") is None
+
+
+async def test_how_long_originals_are_kept(world: World) -> None:
+    async with world.db.transaction() as connection:
+        await retention.put(Unit(connection, "acme", 1), 30)
+        await retention.put(Unit(connection, "initech", 1), 1)
+    async with world.browser(await world.cookie("ada")) as client:
+        page = (await client.get("/")).text
+    assert re.findall(r"Originals are kept for [^.]*", page) == [
+        "Originals are kept for 30 days, and then deleted"
+    ]
 
 
 async def test_what_is_used_up_says_what_to_do(world: World) -> None:

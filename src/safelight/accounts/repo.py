@@ -40,6 +40,15 @@ async def known_organizations(db: Executor, ids: list[str]) -> set[str]:
     return {row["id"] for row in rows}
 
 
+@read
+async def organization_after(db: Executor, organization: str) -> str | None:
+    """The next one, for whoever goes through all of them."""
+    found: str | None = await db.fetchval(
+        "SELECT id FROM organizations WHERE id > $1 ORDER BY id LIMIT 1", organization
+    )
+    return found
+
+
 @write
 async def add_organization(db: Executor, organization: str, now: int) -> bool:
     """False when it was there already."""

@@ -12,6 +12,7 @@ from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.worker import Worker
 from safelight.infra.steady import SteadyTime
 from safelight.library import repo as library
+from safelight.library.reconcile.reconcile import LibraryReconcile
 from safelight.sandbox.sandbox import Sandbox
 
 _DAY_MS = 86_400_000
@@ -52,8 +53,8 @@ class Upkeep:
         await library.purge_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
 
 
-def open_admin(base: Base) -> Feature:
-    scrape = Scrape(base.queue, base.metrics, base.clock)
+def open_admin(base: Base, reconcile: LibraryReconcile) -> Feature:
+    scrape = Scrape(base.queue, reconcile, base.metrics, base.clock)
     return Feature(
         services=(scrape,),
         handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock).run),),

@@ -242,12 +242,13 @@ def _running_server(settings: Settings) -> str | None:
 def run_at_desk(data_dir: Path | None, act: Callable[[Desk], Awaitable[T]]) -> T:
     logs.configure("auto", "warning")
     settings = load({"data_dir": data_dir})
-    with _database_url(settings) as url:
+    with database_url(settings) as url:
         return asyncio.run(_with_desk(settings, url, act))
 
 
 @contextmanager
-def _database_url(settings: Settings) -> Iterator[str]:
+def database_url(settings: Settings) -> Iterator[str]:
+    """For a command beside a running server or without one."""
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()
         return
@@ -260,14 +261,18 @@ def _database_url(settings: Settings) -> Iterator[str]:
         yield url
 
 
+async def ensure_set_up(db: Database) -> None:
+    if not await repo.is_set_up(db):
+        raise ConfigurationError(
+            "This database is still empty. Start `safelight serve` once, then try again."
+        )
+
+
 async def _with_desk(settings: Settings, url: str, act: Callable[[Desk], Awaitable[T]]) -> T:
     clock = SystemClock()
     db = await Database.open(await survey(url, settings.database_direct), pool_size=2)
     try:
-        if not await repo.is_set_up(db):
-            raise ConfigurationError(
-                "This database is still empty. Start `safelight serve` once, then try again."
-            )
+        await ensure_set_up(db)
         await check_version(db)
         ids, bus = RandomIds(), Bus(db, "command line")
         units = Units(db, bus, clock)

@@ -12,6 +12,7 @@ import typer
 from safelight import __version__
 from safelight.cli import accounts
 from safelight.cli.reclassify import reclassify
+from safelight.cli.reconcile import reconcile
 from safelight.cli.serve import serve
 from safelight.cli.worker import worker
 from safelight.errors import ConfigurationError, InvalidRequest, SafelightError, Unavailable
@@ -28,6 +29,7 @@ app = typer.Typer(
 app.command()(serve)
 app.command()(worker)
 app.command()(reclassify)
+app.command()(reconcile)
 app.add_typer(accounts.tokens, name="tokens")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.organizations, name="organizations")

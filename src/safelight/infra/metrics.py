@@ -52,6 +52,11 @@ class Metrics:
         self.dead_letters = self._gauge(
             "dead_letters", "Jobs that gave up and wait for somebody.", "kind"
         )
+        self.differences = self._gauge(
+            "library_differences",
+            "Names on which bucket, index and library did not agree after the last whole look.",
+            "kind",
+        )
         self.database_up = self._gauge("database_up", "Whether the database answered just now.")
 
     def _of_upkeep(self) -> None:

@@ -36,5 +36,10 @@ class EntryAnswer(TypedDict):
     failure: NotRequired[FailureAnswer | None]
 
 
+class RetentionAnswer(TypedDict):
+    days: int | None
+    keptBy: Literal["safelight", "bucket"]
+
+
 class OneEntryAnswer(EntryAnswer):
     labels: NotRequired[list[LabelAnswer]]

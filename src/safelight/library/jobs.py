@@ -1,5 +1,5 @@
-"""The library's background work: looking whether it is what the store holds, and taking away the
-large thumbnails of entries that are gone."""
+"""The library's background work: looking whether it is what the store holds, taking away the large
+thumbnails of entries that are gone, and originals that have had their time."""
 
 from typing import Any
 
@@ -10,8 +10,10 @@ RECONCILE = JobKind("library.reconcile", payload=Nothing, limit=1)
 
 COLLECT_THUMBNAILS = JobKind("library.collect_thumbnails", payload=Nothing, limit=1)
 
-KINDS: tuple[JobKind[Any], ...] = (RECONCILE, COLLECT_THUMBNAILS)
+RETAIN = JobKind("library.retain", payload=Nothing, limit=1)
+
+KINDS: tuple[JobKind[Any], ...] = (RECONCILE, COLLECT_THUMBNAILS, RETAIN)
 
 
 def schedules(_: Settings) -> tuple[Schedule, ...]:
-    return (Schedule(RECONCILE, 10 * MINUTE), Schedule(COLLECT_THUMBNAILS, 10 * MINUTE))
+    return tuple(Schedule(kind, 10 * MINUTE) for kind in KINDS)

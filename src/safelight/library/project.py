@@ -313,6 +313,8 @@ def _deleted(news: _News, decision: RemoveRow | KeepTombstone) -> Line:
     ingested or stored; a name that is deleted again is none."""
     event = news.event
     data = {"name": news.name, "eventTime": iso(event.event_time)}
+    if "cause" in (event.metadata or {}):
+        data["reason"] = "retention"
     unknown = isinstance(decision, KeepTombstone)
     ended = event.source == OURS and "ended" in (event.metadata or {})
     if unknown:

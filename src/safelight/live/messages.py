@@ -13,7 +13,7 @@ INNER: Final = frozenset({
     "generation_cancelled", "generation_timed_out", "image_failed", "image_superseded",
     "image_uploaded", "offload_attempt", "original_damaged", "original_healed", "run_attempt",
     "run_dropped", "submission_retried", "task_attempt", "upload_delete_requested",
-    "upload_reconciled", "webhook_accepted", "webhook_ignored",
+    "upload_expired", "upload_reconciled", "webhook_accepted", "webhook_ignored",
 })  # fmt: skip
 # Members, tokens, policy, quotas, dead letters, and what is classified anew.
 FOR_ADMINS: Final = frozenset({
@@ -21,7 +21,7 @@ FOR_ADMINS: Final = frozenset({
     "member_invitation_declined", "member_invitation_withdrawn", "member_invited", "member_put",
     "member_removed", "organization_closed", "organization_made", "quotas_changed",
     "reclassification_asked", "reclassification_cancelled", "reclassification_done",
-    "submission_policy_changed", "token_made", "token_revoked",
+    "retention_changed", "submission_policy_changed", "token_made", "token_revoked",
 })  # fmt: skip
 EVERYTHING: Final = "*"
 

@@ -21,7 +21,7 @@ Gap: the locks are the file system's. A volume shared between machines must supp
 import errno
 import fcntl
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -63,6 +63,7 @@ from safelight.objects.store import (
     PutWrite,
     R,
     Retake,
+    Still,
     StoreUnavailable,
     Written,
 )
@@ -217,6 +218,17 @@ class Blobs:
         except DamagedObject:
             return False
 
+    def lacking(self, sizes: Mapping[str, int]) -> set[str]:
+        """Those blobs whose files are missing or of another size."""
+        try:
+            path = self._shelves.path
+            found = {name for name, size in sizes.items() if not _has_size(path(name), size)}
+        except OSError as error:
+            raise StoreUnavailable.because(f"{self.root} cannot be read: {error}") from error
+        if found:
+            self.ensure_there()
+        return found
+
     # Removing
 
     def alone(self, shard: str) -> Hold | None:
@@ -342,6 +354,9 @@ class LocalStore:
         owner_of(key)
         await reach("objects.record_delete")
         return await write(Cleared(Place.BLOB))
+
+    async def delete_if(self, key: str, _: Still, write: DeleteWrite[bool]) -> bool:
+        return await self.delete_with(key, write)
 
     async def head(self, key: str) -> ObjectInfo:
         info, _ = await self._find(key)

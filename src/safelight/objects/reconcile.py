@@ -190,7 +190,7 @@ class Reconcile:
         async with self._units.open("") as unit:
             if not await repo.hold(unit.connection, seen):
                 return False
-            await repo.redeem(unit.connection, seen)
+            await repo.redeem(unit.connection, seen.ids)
         return True
 
     async def _tell(self, seen: Unsettled, held: ObjectInfo | None) -> bool:
@@ -204,7 +204,7 @@ class Reconcile:
                 facts = Facts(held.content_type, held.metadata)
                 landed = Landed(self._place, held.etag, held.size, sha256="")
                 await repo.put(unit.connection, seen.key, landed, facts, unit.now)
-            await repo.redeem(unit.connection, seen)
+            await repo.redeem(unit.connection, seen.ids)
         return True
 
     async def _leave_to_a_job(self, seen: Unsettled, settlement: Restore | LeaveAlone) -> None:

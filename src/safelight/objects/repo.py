@@ -199,17 +199,20 @@ async def due_keys(db: Database, limit: int) -> list[str]:
 
 @read
 async def unsettled(db: Database, key: str) -> Unsettled:
-    """A key's open tickets, and what the index says, at one moment."""
+    """A key's open tickets, which may be none, and what the index says, at one moment."""
     rows = await db.fetch(
         "SELECT ticket.id, ticket.action, ticket.seen, object.event_time AS last, present, size, "
-        "content_type, metadata, etag FROM object_outbox AS ticket "
-        "LEFT JOIN objects AS object USING (key) WHERE ticket.key = $1 ORDER BY ticket.id",
+        "content_type, metadata, etag FROM (SELECT $1::text AS key) AS asked "
+        "LEFT JOIN object_outbox AS ticket USING (key) LEFT JOIN objects AS object USING (key) "
+        "ORDER BY ticket.id",
         key,
     )
-    tickets = tuple(Ticket(row["id"], Action(row["action"]), row["seen"]) for row in rows)
-    if not rows or not rows[0]["present"]:
-        return Unsettled(key, tickets, rows[0]["last"] if rows else None, None)
     row = rows[0]
+    tickets = tuple(
+        Ticket(each["id"], Action(each["action"]), each["seen"]) for each in rows if each["id"]
+    )
+    if not row["present"]:
+        return Unsettled(key, tickets, row["last"], None)
     facts = (row["size"], row["content_type"], row["metadata"], row["etag"], row["last"])
     return Unsettled(key, tickets, row["last"], ObjectInfo(key, *facts))
 
@@ -223,9 +226,9 @@ async def hold(connection: Connection, seen: Unsettled) -> bool:
 
 
 @write
-async def redeem(connection: Connection, seen: Unsettled) -> None:
-    """In a transaction that holds the key: bucket and index agree."""
-    await connection.execute("DELETE FROM object_outbox WHERE id = ANY ($1)", seen.ids)
+async def redeem(db: Database | Connection, tickets: Sequence[int]) -> None:
+    """Bucket and index are known to agree, under the key's lock; or nothing was sent with it."""
+    await db.execute("DELETE FROM object_outbox WHERE id = ANY ($1)", tickets)
 
 
 @write

@@ -57,6 +57,7 @@ from safelight.objects.store import (
     Place,
     PutWrite,
     R,
+    Still,
     StoreUnavailable,
     Unsettled,
     Written,
@@ -217,6 +218,21 @@ class S3Store:
             await reach("objects.bucket_delete")
             await self._delete_bytes(key)
             await reach("objects.record_bucket_delete")
+            return await write(Cleared(self._place, ticket))
+
+    async def delete_if(self, key: str, still: Still, write: DeleteWrite[bool]) -> bool:
+        """Whoever writes after `still` was asked sees this ticket, so that both are settled: his
+        bytes are put back if this has hit them."""
+        owner_of(key)
+        await self._ready()
+        async with self._turn(key, _TURN_SECONDS):
+            ticket = await self._ticket(Action.DELETED, key)
+            if not await still(ticket):
+                await repo.redeem(self._db, [ticket])
+                return False
+            await reach("objects.bucket_delete_aged")
+            await self._delete_bytes(key)
+            await reach("objects.record_bucket_delete_aged")
             return await write(Cleared(self._place, ticket))
 
     async def erase(self, seen: Unsettled) -> None:

@@ -1,6 +1,7 @@
 """Opens the store that SAFELIGHT_OBJECT_STORE_URL names (by its scheme, one line each), and what
 works on it."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
@@ -62,7 +63,10 @@ async def _local(base: Base, _: Originals) -> OpenedStore:
         SCRUB: scrub.run,
         PURGE: PurgeObjects(units, blobs.drafts).run,
     }
-    return OpenedStore(store, upkeep, files=BlobFiles(store.open_blob, scrub.recheck))
+    files = BlobFiles(
+        store.open_blob, scrub.recheck, lambda sizes: asyncio.to_thread(blobs.lacking, sizes)
+    )
+    return OpenedStore(store, upkeep, files=files)
 
 
 async def _s3(base: Base, originals: Originals) -> OpenedStore:

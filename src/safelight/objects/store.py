@@ -170,10 +170,12 @@ class Blob:
 class BlobFiles:
     """The built-in store's files, for whoever knows a blob. `open(sha256, size)` gives a descriptor
     for the caller to close, or raises `DamagedObject`; `suspect(sha256)` is for one that was found
-    to be of other bytes: it is looked at, as scrubbing does."""
+    to be of other bytes: it is looked at, as scrubbing does; `lacking` says which of some blobs,
+    given with their sizes, have no such file."""
 
     open: Callable[[str, int], int]
     suspect: Callable[[str], Awaitable[None]]
+    lacking: Callable[[Mapping[str, int]], Awaitable[set[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,8 @@ PutWrite = Callable[[Landed], Awaitable[R]]
 Beaten = Callable[[], Awaitable[R | None]]
 # The last step of a delete.
 DeleteWrite = Callable[[Cleared], Awaitable[R]]
+# Asked when the delete's ticket is committed, with its number: whether to go on.
+Still = Callable[[int], Awaitable[bool]]
 
 
 class ObjectStore(Protocol):
@@ -239,6 +243,11 @@ class ObjectStore(Protocol):
 
     async def delete_with(self, key: str, write: DeleteWrite[R]) -> R:
         """A delete whose last step is the caller's."""
+
+    async def delete_if(self, key: str, still: Still, write: DeleteWrite[bool]) -> bool:
+        """The same of what nobody asked to delete: a write that came before it, or comes meanwhile,
+        stands. `write` decides under the key's lock; a bucket, whose bytes go before that, asks
+        `still` first. False: nothing went, or what went is put back."""
 
     async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
         """Keys in the order of their UTF-8 bytes. A prefix is empty or ends with a slash."""

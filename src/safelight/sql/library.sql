@@ -522,7 +522,28 @@ BEGIN
 END
 $$;
 
--- The same as older servers ask for it, which end the ticket themselves.
+-- Ends an object that its organization keeps no longer (library/retention): the one that was seen, if it is
+-- still that old. What is on its way to the name is another, and comes. False: nothing was done.
+CREATE OR REPLACE FUNCTION upload_expired(
+    p_organization text, p_name text, p_etag text, p_before bigint, p_ticket bigint, p_lines jsonb,
+    p_now bigint
+) RETURNS boolean
+LANGUAGE plpgsql AS $$
+DECLARE
+    object_key constant text := p_organization || '/' || p_name;
+BEGIN
+    PERFORM object_lock(object_key);
+    IF NOT object_aged(object_key, p_etag, p_before) THEN
+        RETURN false;
+    END IF;
+    PERFORM object_end_2(object_key, p_organization, p_name, true, false, 'LifecycleDeletion', p_now);
+    PERFORM ticket_end(p_ticket, 'deleted', object_key, true);
+    PERFORM activity_append(p_organization, p_now, p_lines);
+    RETURN true;
+END
+$$;
+
+-- The same as upload_cleared, as older servers ask for it, which end the ticket themselves.
 CREATE OR REPLACE FUNCTION upload_delete(
     p_organization text, p_name text, p_tell boolean, p_lines jsonb, p_now bigint,
     OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
@@ -535,6 +556,27 @@ BEGIN
     FROM object_delete(p_organization || '/' || p_name, p_organization, p_name, p_tell, p_now)
          AS gone;
     PERFORM activity_append(p_organization, p_now, p_lines);
+END
+$$;
+
+-- Whether the database's own order of texts is that of their bytes, which is a bucket's.
+CREATE OR REPLACE FUNCTION library_in_bytes() RETURNS boolean
+LANGUAGE sql STABLE AS $$ SELECT 'B'::text < 'a'::text AND '-b'::text < 'a'::text $$;
+
+-- The entries of an organization after a name, in the order of their bytes. Where the database has another
+-- order, uploads_by_bytes (migration 8) has this one.
+CREATE OR REPLACE FUNCTION library_after(p_organization text, p_after text, p_limit integer)
+RETURNS SETOF uploads
+LANGUAGE plpgsql STABLE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF library_in_bytes() THEN
+        RETURN QUERY SELECT * FROM uploads
+        WHERE organization = p_organization AND name > p_after ORDER BY name LIMIT p_limit;
+    ELSE
+        RETURN QUERY SELECT * FROM uploads
+        WHERE organization = p_organization AND name COLLATE "C" > p_after COLLATE "C"
+        ORDER BY name COLLATE "C" LIMIT p_limit;
+    END IF;
 END
 $$;
 

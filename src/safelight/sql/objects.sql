@@ -208,10 +208,11 @@ END
 $$;
 
 -- Ends the object of a key, whether or not there is one: the event says what is true from now on, and
--- in its metadata what it has ended: an object, or an upload on its way to be one (`p_on_its_way`).
-CREATE OR REPLACE FUNCTION object_end(
+-- in its metadata what it has ended: an object, or an upload on its way to be one (`p_on_its_way`), and why
+-- (`p_cause`) if nobody asked for it.
+CREATE OR REPLACE FUNCTION object_end_2(
     p_key text, p_organization text, p_name text, p_tell boolean, p_on_its_way boolean,
-    p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+    p_cause text, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
 )
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -226,7 +227,7 @@ BEGIN
     event_time := greatest(p_now, before.event_time + 1);
     INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
                          etag, event_time)
-    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_end.event_time)
+    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_end_2.event_time)
     ON CONFLICT (key) DO UPDATE
         SET present = false, blob = NULL, size = 0, content_type = '', metadata = '{}', etag = '',
             event_time = excluded.event_time;
@@ -239,10 +240,33 @@ BEGIN
         SELECT told.event_id, told.job_id INTO event_id, job_id
         FROM object_announce('deleted', p_key, p_organization, p_name, event_time, NULL, NULL,
                              jsonb_strip_nulls(jsonb_build_object(
-                                 'ended', CASE WHEN before.present THEN 'object' ELSE ended END)),
+                                 'ended', CASE WHEN before.present THEN 'object' ELSE ended END,
+                                 'cause', p_cause)),
                              p_now, NULL, NULL) AS told;
     END IF;
 END
+$$;
+
+-- The same where somebody asked for it.
+CREATE OR REPLACE FUNCTION object_end(
+    p_key text, p_organization text, p_name text, p_tell boolean, p_on_its_way boolean,
+    p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint
+)
+LANGUAGE sql AS $$
+    SELECT * FROM object_end_2(p_key, p_organization, p_name, p_tell, p_on_its_way, NULL, p_now)
+$$;
+
+-- Whether a key holds that object, put before that time.
+CREATE OR REPLACE FUNCTION object_aged(p_key text, p_etag text, p_before bigint) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM objects WHERE key = p_key AND present AND etag = p_etag
+                                         AND event_time < p_before)
+$$;
+
+-- Whether a write of a key is under way besides that of a ticket.
+CREATE OR REPLACE FUNCTION object_written(p_key text, p_ticket bigint) RETURNS boolean
+LANGUAGE sql STABLE AS $$
+    SELECT EXISTS (SELECT FROM object_outbox WHERE key = p_key AND id <> p_ticket)
 $$;
 
 -- As servers before object_end call it.
@@ -278,7 +302,16 @@ BEGIN
 END
 $$;
 
--- The objects of organizations after a key, in the order of their keys.
+-- The objects of an organization after a name, in the order of their keys. '0' is what follows '/'.
+CREATE OR REPLACE FUNCTION objects_of(p_organization text, p_after text, p_limit integer)
+RETURNS SETOF objects
+LANGUAGE sql STABLE AS $$
+    SELECT * FROM objects
+    WHERE key > p_organization || '/' || p_after AND key < p_organization || '0' AND present
+    ORDER BY key LIMIT p_limit
+$$;
+
+-- The objects of organizations after a key, in the order of their keys, as servers before objects_of ask.
 CREATE OR REPLACE FUNCTION objects_after(p_after text, p_limit integer) RETURNS SETOF objects
 LANGUAGE sql STABLE AS $$
     SELECT * FROM objects WHERE key > p_after AND present AND organization IS NOT NULL

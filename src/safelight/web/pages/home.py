@@ -18,6 +18,8 @@ from safelight.errors import InvalidRequest, SafelightError
 from safelight.http.frame import provided, services
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
+from safelight.library.retention import repo as retention
+from safelight.library.retention.lifecycle import in_words
 from safelight.quotas import repo as quotas
 from safelight.settings import Settings
 from safelight.web.gauges import Gauge, gauges
@@ -43,6 +45,7 @@ class HomePage(Context):
     asks_for_password: bool
     invitations: list[Invitation]
     quotas: dict[str, list[Gauge]]  # of organizations that this caller administers
+    kept: dict[str, str]  # how long those keep their originals, if not for ever
     least_characters: int = LEAST_CHARACTERS
     new_token: NewToken | None = None
     problem: str | None = None
@@ -101,6 +104,7 @@ async def _render(
     db, now = registry.get(Database), registry.get(Clock).now_ms()
     user = await repo.user(db, caller.id)  # None: a token is calling
     used = await quotas.quotas_of(db, _administered(caller), now)
+    limits = await retention.days_of(db, _administered(caller))
     flow, cookie = registry.get(SignIn), request.cookies.get(COOKIE)
     page = HomePage(
         caller=caller,
@@ -109,6 +113,7 @@ async def _render(
         asks_for_password=user is not None and not await flow.must_confirm(user, cookie),
         invitations=await registry.get(Invitations).to(caller.name) if user else [],
         quotas={organization: gauges(found) for organization, found in used.items()},
+        kept={organization: in_words(days) for organization, days in limits.items()},
         new_token=new_token,
         problem=problem.message if problem else None,
     )
