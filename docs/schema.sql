@@ -1263,6 +1263,48 @@ CREATE FUNCTION public.kv_get(p_key text, p_now bigint) RETURNS jsonb
     SELECT value FROM kv WHERE key = p_key AND (expires_at IS NULL OR expires_at > p_now)
 $$;
 
+CREATE TABLE public.uploads (
+    organization text NOT NULL,
+    name text NOT NULL,
+    event_time bigint NOT NULL,
+    sequencer text,
+    source text NOT NULL,
+    e_tag text,
+    idempotency_key text NOT NULL,
+    image_id text,
+    mime_type text,
+    width integer,
+    height integer,
+    size_bytes bigint,
+    run integer DEFAULT 0 NOT NULL,
+    classification_status text DEFAULT 'pending'::text NOT NULL,
+    classification_label text,
+    classification_score double precision,
+    classification_model text,
+    classified_at bigint,
+    search tsvector DEFAULT ''::tsvector NOT NULL,
+    checksum text,
+    dominant_color text,
+    drawn smallint DEFAULT 0 NOT NULL
+);
+
+CREATE FUNCTION public.library_after(p_organization text, p_after text, p_limit integer) RETURNS SETOF public.uploads
+    LANGUAGE plpgsql STABLE
+    SET enable_seqscan TO 'off'
+    SET plan_cache_mode TO 'force_generic_plan'
+    AS $$
+BEGIN
+    IF library_in_bytes() THEN
+        RETURN QUERY SELECT * FROM uploads
+        WHERE organization = p_organization AND name > p_after ORDER BY name LIMIT p_limit;
+    ELSE
+        RETURN QUERY SELECT * FROM uploads
+        WHERE organization = p_organization AND name COLLATE "C" > p_after COLLATE "C"
+        ORDER BY name COLLATE "C" LIMIT p_limit;
+    END IF;
+END
+$$;
+
 CREATE FUNCTION public.library_again(p_organization text, p_label text, p_not_by text, p_time bigint, p_name text, p_most integer, p_now bigint, OUT event_time bigint, OUT name text, OUT marker text, OUT wanted boolean, OUT run integer) RETURNS SETOF record
     LANGUAGE plpgsql
     AS $$
@@ -1324,31 +1366,6 @@ BEGIN
     END LOOP;
 END
 $$;
-
-CREATE TABLE public.uploads (
-    organization text NOT NULL,
-    name text NOT NULL,
-    event_time bigint NOT NULL,
-    sequencer text,
-    source text NOT NULL,
-    e_tag text,
-    idempotency_key text NOT NULL,
-    image_id text,
-    mime_type text,
-    width integer,
-    height integer,
-    size_bytes bigint,
-    run integer DEFAULT 0 NOT NULL,
-    classification_status text DEFAULT 'pending'::text NOT NULL,
-    classification_label text,
-    classification_score double precision,
-    classification_model text,
-    classified_at bigint,
-    search tsvector DEFAULT ''::tsvector NOT NULL,
-    checksum text,
-    dominant_color text,
-    drawn smallint DEFAULT 0 NOT NULL
-);
 
 CREATE FUNCTION public.library_along(p_by_label boolean, p_organization text, p_query tsquery, p_label text, p_statuses text[], p_busy text[], p_time bigint, p_name text, p_limit integer) RETURNS SETOF public.uploads
     LANGUAGE plpgsql STABLE
@@ -1623,6 +1640,10 @@ BEGIN
     END IF;
 END
 $$;
+
+CREATE FUNCTION public.library_in_bytes() RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$ SELECT 'B'::text < 'a'::text AND '-b'::text < 'a'::text $$;
 
 CREATE FUNCTION public.library_label(p_organization text, p_name text, p_marker text, p_run integer, p_label text, p_score double precision, p_model text, p_words text[], p_now bigint) RETURNS boolean
     LANGUAGE plpgsql
@@ -2017,6 +2038,13 @@ CREATE FUNCTION public.names_try_lock(p_organization text) RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT pg_try_advisory_xact_lock(2, hashtext(p_organization)) $$;
 
+CREATE FUNCTION public.object_aged(p_key text, p_etag text, p_before bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT FROM objects WHERE key = p_key AND present AND etag = p_etag
+                                         AND event_time < p_before)
+$$;
+
 CREATE FUNCTION public.object_announce(p_action text, p_key text, p_organization text, p_name text, p_event_time bigint, p_etag text, p_size bigint, p_metadata jsonb, p_now bigint, p_owner text, p_lease interval, OUT event_id bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -2060,6 +2088,12 @@ CREATE FUNCTION public.object_delete(p_key text, p_organization text, p_name tex
 $$;
 
 CREATE FUNCTION public.object_end(p_key text, p_organization text, p_name text, p_tell boolean, p_on_its_way boolean, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
+    LANGUAGE sql
+    AS $$
+    SELECT * FROM object_end_2(p_key, p_organization, p_name, p_tell, p_on_its_way, NULL, p_now)
+$$;
+
+CREATE FUNCTION public.object_end_2(p_key text, p_organization text, p_name text, p_tell boolean, p_on_its_way boolean, p_cause text, p_now bigint, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -2074,7 +2108,7 @@ BEGIN
     event_time := greatest(p_now, before.event_time + 1);
     INSERT INTO objects (key, organization, name, present, blob, size, content_type, metadata,
                          etag, event_time)
-    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_end.event_time)
+    VALUES (p_key, p_organization, p_name, false, NULL, 0, '', '{}', '', object_end_2.event_time)
     ON CONFLICT (key) DO UPDATE
         SET present = false, blob = NULL, size = 0, content_type = '', metadata = '{}', etag = '',
             event_time = excluded.event_time;
@@ -2087,7 +2121,8 @@ BEGIN
         SELECT told.event_id, told.job_id INTO event_id, job_id
         FROM object_announce('deleted', p_key, p_organization, p_name, event_time, NULL, NULL,
                              jsonb_strip_nulls(jsonb_build_object(
-                                 'ended', CASE WHEN before.present THEN 'object' ELSE ended END)),
+                                 'ended', CASE WHEN before.present THEN 'object' ELSE ended END,
+                                 'cause', p_cause)),
                              p_now, NULL, NULL) AS told;
     END IF;
 END
@@ -2210,6 +2245,12 @@ CREATE FUNCTION public.object_unsettled(p_key text) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$ SELECT EXISTS (SELECT FROM object_outbox WHERE key = p_key) $$;
 
+CREATE FUNCTION public.object_written(p_key text, p_ticket bigint) RETURNS boolean
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT EXISTS (SELECT FROM object_outbox WHERE key = p_key AND id <> p_ticket)
+$$;
+
 CREATE FUNCTION public.objects_after(p_after text, p_limit integer) RETURNS SETOF public.objects
     LANGUAGE sql STABLE
     AS $$
@@ -2256,6 +2297,14 @@ BEGIN
     RETURN events;
 END
 $_$;
+
+CREATE FUNCTION public.objects_of(p_organization text, p_after text, p_limit integer) RETURNS SETOF public.objects
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT * FROM objects
+    WHERE key > p_organization || '/' || p_after AND key < p_organization || '0' AND present
+    ORDER BY key LIMIT p_limit
+$$;
 
 CREATE FUNCTION public.pictures_lock(p_organization text) RETURNS void
     LANGUAGE sql
@@ -2659,6 +2708,23 @@ BEGIN
         DELETE FROM uploads WHERE organization = p_organization AND name = p_item ->> 'name';
         PERFORM library_forget(p_organization, p_item ->> 'name', p_now);
     END IF;
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.upload_expired(p_organization text, p_name text, p_etag text, p_before bigint, p_ticket bigint, p_lines jsonb, p_now bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    object_key constant text := p_organization || '/' || p_name;
+BEGIN
+    PERFORM object_lock(object_key);
+    IF NOT object_aged(object_key, p_etag, p_before) THEN
+        RETURN false;
+    END IF;
+    PERFORM object_end_2(object_key, p_organization, p_name, true, false, 'LifecycleDeletion', p_now);
+    PERFORM ticket_end(p_ticket, 'deleted', object_key, true);
+    PERFORM activity_append(p_organization, p_now, p_lines);
     RETURN true;
 END
 $$;
@@ -3179,6 +3245,12 @@ ALTER TABLE public.rejected_notices ALTER COLUMN id ADD GENERATED ALWAYS AS IDEN
     CACHE 1
 );
 
+CREATE TABLE public.retention (
+    organization text NOT NULL COLLATE pg_catalog."C",
+    days integer NOT NULL,
+    CONSTRAINT retention_days_check CHECK ((days > 0))
+);
+
 CREATE TABLE public.schema_functions (
     checksum text NOT NULL,
     version text NOT NULL,
@@ -3439,6 +3511,9 @@ ALTER TABLE ONLY public.reclassifying
 ALTER TABLE ONLY public.rejected_notices
     ADD CONSTRAINT rejected_notices_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.retention
+    ADD CONSTRAINT retention_pkey PRIMARY KEY (organization);
+
 ALTER TABLE ONLY public.schema_migrations
     ADD CONSTRAINT schema_migrations_pkey PRIMARY KEY (number);
 
@@ -3668,6 +3743,9 @@ ALTER TABLE ONLY public.objects
 
 ALTER TABLE ONLY public.reclassifying
     ADD CONSTRAINT reclassifying_reclassification_fkey FOREIGN KEY (reclassification) REFERENCES public.reclassifications(id) ON DELETE CASCADE;
+
+ALTER TABLE ONLY public.retention
+    ADD CONSTRAINT retention_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);
 
 ALTER TABLE ONLY public.sessions
     ADD CONSTRAINT sessions_user_id_fkey FOREIGN KEY (user_id) REFERENCES public.users(id);
