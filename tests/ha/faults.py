@@ -78,9 +78,9 @@ async def _led_anew(siege: Siege, strike: Callable[[Node], Awaitable[None]], *, 
     siege.figures[LED].append(led - struck)
     for server in range(len(world.servers)):
         answer = partial(siege.load.first_answer, server, struck, led)
+        back = float("inf")
         with suppress(Overdue):
-            await until(lambda answer=answer: answer() is not None, _PATIENCE, every=0.1)
-        back = answer() or float("inf")
+            back = await until(answer, _PATIENCE, every=0.1)
         siege.figures[SERVED].append(back - led)
         siege.figures[OUT].append(back - struck)
     return leader
@@ -132,12 +132,8 @@ async def kill_standby(siege: Siege) -> None:
         _dies(standby, siege.draw)
         name = "from the standby's death to the first 201"
         with suppress(Overdue):
-            await until(lambda: _answered(siege, struck), _PATIENCE, every=0.1)
+            await until(lambda: siege.load.first_answer(0, struck, struck), _PATIENCE, every=0.1)
         siege.figures[name].append(time.monotonic() - struck)
-
-
-def _answered(siege: Siege, since: float) -> bool:
-    return siege.load.first_answer(0, since, since) is not None
 
 
 @fault("kill-etcd")

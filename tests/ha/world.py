@@ -68,11 +68,11 @@ async def machines(root: Path) -> AsyncIterator[Machines]:
             "SAFELIGHT_DATABASE_URL": made.database_url,
             "SAFELIGHT_OBJECT_STORE_URL": made.bucket_url,
         }
-        watching: asyncio.Task[None] | None = None
+        watching: list[asyncio.Task[None]] = []
         try:
             for program in made.beneath:
                 program.start()
-            watching = asyncio.create_task(made.supervise())
+            watching.append(asyncio.create_task(made.supervise()))
             await until_whole(made.nodes)
             await until(made.s3.made, 60, every=0.3)
             for number in range(_EACH):  # one after the other: the first makes the organization
@@ -81,8 +81,8 @@ async def machines(root: Path) -> AsyncIterator[Machines]:
             made.programs += [_worker(root, number, common) for number in range(_EACH)]
             yield made
         finally:
-            if watching:
-                watching.cancel()
+            for task in watching:
+                task.cancel()
             made.hang_up()
             made.halt()
 

@@ -116,9 +116,9 @@ def claim(directory: Path, identity: str, ids: Ids, *, what: str, database: str)
 def where_is(url: str) -> str:
     """A database's address without who and how, for people."""
     parts = urlsplit(url)
+    hosts = parts.netloc.rpartition("@")[2]  # one, or several
     socket_directory = parse_qs(parts.query).get("host", [""])[0]
-    port = f":{parts.port}" if parts.port else ""
-    return f"{parts.hostname or socket_directory or 'localhost'}{port}{parts.path}"
+    return f"{hosts or socket_directory or 'localhost'}{parts.path}"
 
 
 def here(directory: Path) -> str:
