@@ -109,7 +109,7 @@ class Node(Machine):
 
     def rewound(self) -> int:
         """How often it gave up what the new leader never had."""
-        return self.log.read_text(errors="replace").count("running pg_rewind from")
+        return self.log.read_text(errors="replace").count("pg_rewind exit code=0")
 
 
 def nodes(root: Path, members: list[Etcd]) -> list[Node]:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from conftest import reachable_directory
@@ -111,3 +112,16 @@ async def test_what_the_standby_has_is_answered(
         await _wait_for(database, "")
         image = await accepting
     assert left(directory) == [f"{image.id}.png"]
+
+
+async def test_any_other_statement_whose_waiting_is_cancelled(
+    leader: EmbeddedPostgres, database: Database
+) -> None:
+    """What went well is in doubt, and its connection is lent no more."""
+    async with waiting(leader, Limits(command=5)) as db:
+        writing = asyncio.create_task(db.execute("UPDATE organizations SET created_at = 1"))
+        pid = await until(lambda: database.fetchval(WAITS))
+        await database.execute("SELECT pg_cancel_backend($1)", pid)
+        with pytest.raises(asyncpg.StatementCompletionUnknownError):
+            await writing
+        assert await db.fetchval("SELECT pg_backend_pid()") != pid

@@ -10,6 +10,7 @@ Guarantees
   kind itself, by `target_session_attrs`.)
 - A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of LOST, and
   then the outcome of a COMMIT is unknown. Both, and a server that is short of something, are AWAY.
+- A commit whose waiting for a standby was cut short has an unknown outcome too (standby.py).
 - Connections are shared between organizations (turns.py): however many statements of one wait for
   a lock or for each other, another's next one waits for a single one of them.
 - No wait is without an end, on either side (`Limits`): a process that stands still, or whose
@@ -23,9 +24,7 @@ named after the feature and the function (`submissions.move`), at which tests ma
 import asyncio
 import json
 import socket
-import struct
 import time
-from array import array
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -37,7 +36,7 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from safelight.errors import Unavailable
-from safelight.infra import failpoints
+from safelight.infra import failpoints, halfvec, standby
 from safelight.infra.pool import Pool, end
 from safelight.infra.turns import Turns
 
@@ -89,7 +88,6 @@ _DEMOTED = asyncpg.ReadOnlySQLTransactionError
 _RELEASE_SECONDS = 1.0
 _CLOSE_SECONDS = 5.0
 _WRITES = SessionAttribute.read_write
-_HALFVEC = struct.Struct("!HH")  # how many numbers, and nothing
 _KEEPALIVE = (10, 5, 3)  # idle, between probes, how many
 
 
@@ -184,6 +182,7 @@ async def connect(
         target_session_attrs=None if "target_session_attrs" in url else _WRITES,
     )
     _keep_alive(connection, limits)
+    standby.watch(connection)
     return connection
 
 
@@ -263,8 +262,8 @@ class Database:
 
 
 class Borrowed:
-    """A connection for as long as `async with` lasts. Giving it back neither raises nor waits for
-    long: one in doubt is ended instead."""
+    """A connection for as long as `async with` lasts. Giving it back neither waits for long nor
+    raises, but to say that what went well is in doubt: one that is in doubt is ended."""
 
     __slots__ = ("_connection", "_db", "_mine")
 
@@ -304,6 +303,8 @@ class Borrowed:
                 end(connection)
             elif connection.is_in_transaction():
                 await connection.execute("ROLLBACK", timeout=_RELEASE_SECONDS)
+            elif standby.was_cut_short(connection):
+                end(connection)
         except Exception:  # noqa: BLE001 - it is of no more use to anybody
             end(connection)
         except BaseException:  # cancelled in the middle of it
@@ -312,6 +313,8 @@ class Borrowed:
         finally:
             pool.give_back(connection)
             self._db.turns.give(self._mine)
+        if error is None:
+            standby.confirm(connection)
 
 
 async def commit_with(connection: Connection, closing: str) -> None:
@@ -348,21 +351,12 @@ async def prepare(connection: Any) -> None:
     )
     if schema:
         await connection.set_type_codec(
-            "halfvec", schema=schema, encoder=_to_halfvec, decoder=_of_halfvec, format="binary"
+            "halfvec",
+            schema=schema,
+            encoder=halfvec.to_wire,
+            decoder=halfvec.of_wire,
+            format="binary",
         )
-
-
-def _to_halfvec(vector: bytes) -> bytes:
-    """Of little-endian float16. As text, a thousand numbers would take a millisecond."""
-    numbers = array("H", vector)
-    numbers.byteswap()
-    return _HALFVEC.pack(len(numbers), 0) + numbers.tobytes()
-
-
-def _of_halfvec(sent: bytes) -> bytes:
-    numbers = array("H", sent[_HALFVEC.size :])
-    numbers.byteswap()
-    return numbers.tobytes()
 
 
 def _in_doubt(error: BaseException) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 
 from safelight.errors import SafelightError, Unavailable
-from safelight.infra import activity
+from safelight.infra import activity, standby
 from safelight.infra.activity import to_json
 from safelight.infra.db import LOST, Connection, Database, read, write
 from safelight.infra.history import Line
@@ -95,7 +95,9 @@ async def _record(
     """Once sent, only an error in the server's own words is a no; any other end says nothing."""
     backend = connection.get_server_pid()
     try:
-        return await connection.fetch(statement, *values)
+        found = await connection.fetch(statement, *values)
+        standby.confirm(connection)
+        return found
     except Exception as error:
         if isinstance(error, asyncpg.PostgresError) and not isinstance(error, LOST):
             raise _refused(error) from error
