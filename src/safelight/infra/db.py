@@ -36,7 +36,7 @@ import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
 from safelight.errors import Unavailable
-from safelight.infra import failpoints, halfvec, standby
+from safelight.infra import failpoints, halfvec, hosts, standby
 from safelight.infra.pool import Pool, end
 from safelight.infra.turns import Turns
 
@@ -174,15 +174,14 @@ async def connect(
     """One outside the pool, within the same limits; `command` None: statements take what they take.
     `more` are further settings of the session."""
     limits = limits or LIMITS
-    connection = await asyncpg.connect(
+    connection = await hosts.dial(
         url,
-        timeout=limits.connect,
+        limits.connect,
         command_timeout=command,
         server_settings=limits.as_settings(**more),
         target_session_attrs=None if "target_session_attrs" in url else _WRITES,
     )
     _keep_alive(connection, limits)
-    standby.watch(connection)
     return connection
 
 
