@@ -2,6 +2,7 @@
 how long it took until uploads were taken again (docs/ha/README.md)."""
 
 import random
+import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -97,6 +98,20 @@ async def kill_leader(siege: Siege) -> None:
     await until_whole(siege.world.nodes)
     leader = await _led_anew(siege, strike, same=False)
     leader.back_at = time.monotonic() + siege.draw.uniform(0, 5)
+
+
+@fault("freeze-leader")
+async def freeze_leader(siege: Siege) -> None:
+    """Its machine takes connections and answers none, as behind a network that is gone. When it goes
+    on it takes itself for the leader, until its Patroni hears otherwise."""
+
+    async def strike(leader: Node) -> None:
+        leader.send_to_all(signal.SIGSTOP)
+
+    await until_whole(siege.world.nodes)
+    leader = await _led_anew(siege, strike, same=False)
+    await siege.lasts(0, 5)
+    leader.send_to_all(signal.SIGCONT)
 
 
 @fault("kill-postgres")

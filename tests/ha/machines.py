@@ -89,7 +89,14 @@ class Node(Machine):
                 doomed = [postmaster, *postmaster.children()]
                 for process in doomed:
                     with suppress(psutil.Error):
-                        process.send_signal(signal.SIGKILL)
+                        process.kill()
+
+    def send_to_all(self, number: signal.Signals) -> None:
+        """Of the machine."""
+        for process in [psutil.Process(self.pid) if self.pid else None, self.postmaster]:
+            with suppress(psutil.Error):
+                for one in [process, *process.children(recursive=True)] if process else ():
+                    one.send_signal(number)
 
     async def ask(self, query: str) -> Any:
         """A value that this node's PostgreSQL says; None while it does not answer."""
