@@ -26,7 +26,7 @@ def test_an_address_is_taken_apart() -> None:
         f"postgresql://u:p%2C@{host}/db?target_session_attrs=read-write"
         for host in ("one:5432", "two", "[::1]:5433")
     ]
-    for alone in ("postgresql://one/db", "postgresql://u:p@/db?host=%2Frun&port=5432"):
+    for alone in ("postgresql://one/db", "postgresql://u:p@/db?host=%2Frun", "postgresql:///db"):
         assert hosts.addresses(alone) == [alone]
 
 

@@ -49,4 +49,6 @@ def addresses(url: str) -> list[str]:
     """The same with one host each."""
     parts = urlsplit(url)
     who, at, hosts = parts.netloc.rpartition("@")
+    if "," not in hosts:
+        return [url]
     return [parts._replace(netloc=f"{who}{at}{host}").geturl() for host in hosts.split(",")]
