@@ -66,7 +66,10 @@ def test_a_deed_that_says_nothing_is_refused(tmp_path: Path, text: str) -> None:
 
 def test_addresses_without_secrets() -> None:
     assert where_is(URL) == "db.example:5433/safelight"
-    assert where_is("postgresql://u:p@one:5432,two:5433/safelight") == "one:5432,two:5433/safelight"
+    several = (
+        "postgresql://u:p%40@one:5432,two,[::1]:5433/safelight?target_session_attrs=read-write"
+    )
+    assert where_is(several) == "one:5432,two,[::1]:5433/safelight"
     assert (
         where_is("postgresql://u:p@/safelight?host=%2Fdata%2Frun&port=5432")
         == "/data/run/safelight"

@@ -202,6 +202,7 @@ async def test_only_a_backend_that_was_ours_is_ended(yard: Yard) -> None:
     async with yard.db.connection() as other, yard.db.transaction() as asking:
         numbers = [connection.get_server_pid() for connection in (other, asking)]
         assert await repo.was_recorded(asking, image.id, numbers[1])  # type: ignore[arg-type]
+        await asking.execute("GRANT UPDATE ON images TO pg_read_all_data")  # it locks the row
         await asking.execute("SET LOCAL ROLE pg_read_all_data")
         assert await repo.was_recorded(asking, image.id, numbers[0])  # type: ignore[arg-type]
         assert await other.fetchval("SELECT true")

@@ -108,3 +108,32 @@ async def test_a_rule_of_the_bucket_removes_an_object(telling: Api, bucket: Buck
     assert await telling.entry("a.jpg") is None
     await hear(telling, "a.jpg", event)
     assert await telling.entry("a.jpg") is None
+
+
+@pytest.mark.parametrize("late", ["replaced", "gone"])
+async def test_a_late_write_takes_the_place_of_what_is_being_classified(
+    database_url: str, tmp_path: Path, model: Scripted, bucket: Bucket, late: str
+) -> None:
+    """For a while the bucket holds what was beaten; the index knows better, and the run waits."""
+    of = {"Bucket": bucket.name, "Key": "default/a.jpg"}
+    async with (
+        application(database_url, tmp_path, worker=True, object_store_url=bucket.url()) as app,
+        app.client() as client,
+    ):
+        api, model.mood = Api(app, client), "wait"
+        await api.upload("a.jpg", RED)
+        gate, model.mood = await model.waiting.get(), "answer"
+        held = await asyncio.to_thread(bucket.client.head_object, **of)
+        if late == "replaced":
+            other = {**held["Metadata"], "idempotencykey": "another"}
+            await asyncio.to_thread(bucket.client.put_object, **of, Body=BLUE, Metadata=other)
+        else:
+            await asyncio.to_thread(bucket.client.delete_object, **of)
+        gate.set_result("fail")
+
+        async def looked_twice() -> bool:
+            return len(await api.told("a.jpg", "run_attempt")) > 1
+
+        await until(looked_twice)
+        await asyncio.to_thread(bucket.client.put_object, **of, Body=RED, Metadata=held["Metadata"])
+        assert (await api.settled("a.jpg"))["classificationLabel"] == label_of(RED)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import httpx
 
 from safelight.wiring import MESSAGES
+from storm.house import House
 from storm.load import AUTHORIZATION, ORGANIZATION, Operation, Reader
 from storm.worlds import World
 
@@ -188,7 +189,7 @@ def _short(checksum: str | None) -> str:
 # Looking
 
 
-async def gather(world: World, names: Iterable[str]) -> Found:
+async def gather(world: House, names: Iterable[str]) -> Found:
     found = Found()
     for row in await world.ask(
         "SELECT id, name, checksum, status, min(seq) AS seq FROM images "
@@ -209,7 +210,7 @@ async def gather(world: World, names: Iterable[str]) -> Found:
             "SELECT kind, payload::text, error::text FROM jobs WHERE status = 'dead'"
         )
     ]
-    if world.store == "local":
+    if isinstance(world, World) and world.store == "local":
         found.blobs = await _blobs(world)
     names = {*names, *(image.name for image in found.images.values())}
     await _look_from_outside(world.servers[-1].url, found, sorted(names))

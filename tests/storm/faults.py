@@ -2,21 +2,19 @@
 limit (docs/reliability.md)."""
 
 import asyncio
-import random
 import signal
 import time
-from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import psutil
 
 from safelight.infra import db
 from safelight.testing.waiting import Overdue, until
-from storm.load import Load
-from storm.worlds import NoServer, Program, World
+from storm.house import Program
+from storm.report import Striking
+from storm.worlds import NoServer, World
 
 # What is measured, and the seconds it may take.
 BESIDE, AGAIN, TAKEN_OVER = (
@@ -28,21 +26,9 @@ AWAY = (*db.AWAY, OSError, NoServer)
 
 
 @dataclass
-class Storm:
+class Storm(Striking):
     world: World
-    load: Load
-    draw: random.Random
-    struck: Counter[str] = field(default_factory=Counter)
-    figures: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     frozen: list[tuple[int, float, float]] = field(default_factory=list)  # server, from, to
-
-    def note(self, name: str) -> None:
-        """For whoever reads the logs afterwards."""
-        with (self.world.root / "logs" / "strikes.log").open("a") as file:
-            file.write(f"{datetime.now(UTC).isoformat()} {name}\n")
-
-    async def lasts(self, shortest: float, longest: float) -> None:
-        await asyncio.sleep(self.draw.uniform(shortest, longest))
 
     def answered(self, server: int, since: float) -> bool:
         """Whether it acknowledged anything that was sent after a time."""
@@ -91,7 +77,7 @@ async def _killed(storm: Storm, program: Program) -> None:
 
     with suppress(Overdue, *AWAY):
         held = await until(leased, 2, every=0.005)
-    program.signal(signal.SIGKILL)
+    program.kill()
     since = time.monotonic()
     with suppress(Overdue):
         await until(done, 30, every=0.05)

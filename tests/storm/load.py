@@ -148,9 +148,15 @@ class Load:
         checksum = hashlib.sha256(content).hexdigest()
         done = Operation("upload", name, server, time.monotonic(), mode, checksum)
         self.operations.append(done)
+        return await self._send(client, done, content)
+
+    async def _send(self, client: httpx.AsyncClient, done: Operation, content: bytes) -> bool:
+        """Whether it was answered, and not by an error of the server."""
         try:
             answer = await client.post(
-                "/api/upload", params={"onConflict": mode}, files={"file": (name, content)}
+                "/api/upload",
+                params={"onConflict": done.mode},
+                files={"file": (done.name, content)},
             )
         except httpx.HTTPError as error:
             done.why = type(error).__name__
@@ -186,13 +192,13 @@ class Load:
             self.reads += (await client.get(path)).status_code < 500
         return True
 
-    async def listen(self, number: int) -> None:
+    async def listen(self, number: int, urls: list[str] | None = None) -> None:
         """For ever, from whichever server answers; hangs up now and then and resumes."""
         draw = random.Random(f"{self._seed}/socket/{number}")
         reader = Reader()
         self.readers.append(reader)
         while True:
-            url = draw.choice(self._urls).replace("http", "ws", 1)
+            url = draw.choice(urls or self._urls).replace("http", "ws", 1)
             with suppress(OSError, WebSocketException, TimeoutError):
                 async with connect(
                     f"{url}/api/organizations/{ORGANIZATION}/live?after={reader.position}",

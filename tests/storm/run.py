@@ -2,72 +2,26 @@
 
 import argparse
 import asyncio
-import json
 import random
-import shutil
 import signal
-import statistics
-import sys
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from safelight.testing.waiting import Overdue, until
-from storm.checks import TIME_PASSES, UNSETTLED, Violations, gather, judge
+from storm.checks import TIME_PASSES, UNSETTLED, Found, gather, judge
 from storm.faults import AWAY, BESIDE, FAULTS, LIMITS, Storm, possible
+from storm.house import House
 from storm.load import Load
-from storm.worlds import World, world
+from storm.report import Report
+from storm.worlds import world
 
 SOCKETS = 3
 CALM_SECONDS = {"local": 90.0, "s3": 180.0, "telling": 120.0}
-
-
-@dataclass
-class Report:
-    seed: int
-    store: str
-    seconds: float = 0
-    faults: dict[str, int] = field(default_factory=dict)
-    skipped: list[str] = field(default_factory=list)
-    acknowledged: int = 0
-    unknown: int = 0
-    feed_rows: int = 0
-    resumed: int = 0
-    settled_in: float = 0
-    figures: dict[str, dict[str, float]] = field(default_factory=dict)
-    violations: Violations = field(default_factory=dict)
-    kept: str = ""
-
-    def table(self) -> str:
-        rows: list[tuple[str, Any]] = [
-            ("seed, store", f"{self.seed}, {self.store}"),
-            ("seconds of load", round(self.seconds)),
-            ("faults", f"{sum(self.faults.values())}: {_listed(self.faults)}"),
-            ("acknowledged", self.acknowledged),
-            ("unanswered or unknown", self.unknown),
-            ("feed rows read, sockets resumed", f"{self.feed_rows}, {self.resumed}"),
-            ("settled after", f"{self.settled_in:.1f} s"),
-        ]
-        rows += [
-            (
-                name,
-                f"median {one['median']:.1f} s, longest {one['longest']:.1f} s, of {one['count']:.0f}",
-            )
-            for name, one in self.figures.items()
-        ]
-        kinds = ("lost", "wrong version", "doubled", "stuck", "dead letters", "feed")
-        rows += [(kind, len(self.violations.get(kind, []))) for kind in kinds]
-        rows += [(kind, len(what)) for kind, what in self.violations.items() if kind not in kinds]
-        wide = max(len(name) for name, _ in rows)
-        return "\n".join(f"  {name:<{wide}}  {value}" for name, value in rows)
-
-
-def _listed(counts: dict[str, int]) -> str:
-    return ", ".join(f"{name} {times}" for name, times in sorted(counts.items()))
 
 
 async def storm(
@@ -86,7 +40,7 @@ async def storm(
         raging = Storm(made, load, draw)
         listening = [asyncio.create_task(load.listen(number)) for number in range(SOCKETS)]
         running = asyncio.create_task(load.run())
-        telling = asyncio.create_task(_tell(raging))
+        telling = asyncio.create_task(raging.tell())
         began = time.monotonic()
         able, report.skipped = possible(made, list(FAULTS) if wanted is None else wanted)
         if able:
@@ -95,26 +49,24 @@ async def storm(
             await asyncio.sleep(60 * minutes)
         report.seconds = time.monotonic() - began
         load.end()
-        never = await _not_ready(made)
+        never = await not_ready(made)
         await running
-        report.settled_in = await _calm(made)
+        if made.bucket:
+            made.bucket.calm = True
+        bucket = made.bucket
+        untold = (lambda: bucket.untold > 0) if bucket else (lambda: False)
+        report.settled_in = await settled_in(made, CALM_SECONDS[made.store], untold)
         telling.cancel()
         found = await gather(made, {one.name for one in load.operations if one.mode != "rename"})
-        newest = max((seq for seq, *_ in found.lines), default=0)
-        with suppress(Overdue):  # then the judgement says what is missing
-            await until(lambda: all(reader.position >= newest - 20 for reader in load.readers), 10)
-            await asyncio.sleep(3)  # the last lines are inner ones, perhaps; nothing says so
-        for task in listening:
-            if task.done():  # a reader that broke is none that was not told
-                task.result()
-            task.cancel()
+        await heard(load, found, listening)
         report.violations = judge(load.operations, load.readers, found)
         report.violations |= {"not ready": never} if never else {}
-        _count(report, raging)
+        _beside(raging)
+        report.count(raging, LIMITS)
     return report
 
 
-async def _not_ready(made: World) -> list[str]:
+async def not_ready(made: House) -> list[str]:
     """Who does not answer a minute after the last fault; they are helped, so that we can look."""
     try:
         await made.until_ready(60)
@@ -141,38 +93,45 @@ async def _rage(raging: Storm, able: list[str], end: float, strikes: float) -> N
         await FAULTS[name][0](raging)
 
 
-async def _calm(made: World) -> float:
+async def settled_in(
+    made: House, limit: float, untold: Callable[[], bool] = lambda: False
+) -> float:
     """Waits until nothing is left to do; what is left then is stuck."""
     began = time.monotonic()
-    if made.bucket:
-        made.bucket.calm = True
 
     async def settled() -> bool:
         with suppress(*AWAY):
-            if made.bucket and made.bucket.untold:
+            if untold():
                 return False
             left = [row["what"] for row in await made.ask(UNSETTLED)]
-            if made.bucket and not any(what.startswith(("job", "image")) for what in left):
+            if made.store != "local" and not any(w.startswith(("job", "image")) for w in left):
                 await made.ask(TIME_PASSES)
             return not left
         return False
 
     with suppress(Overdue):
-        await until(settled, CALM_SECONDS[made.store], every=1)
+        await until(settled, limit, every=1)
     return time.monotonic() - began
 
 
-def _count(report: Report, raging: Storm) -> None:
-    operations = raging.load.operations
-    report.faults = dict(raging.struck)
-    report.acknowledged = raging.load.acknowledged
-    report.unknown = sum(one.answer == "unknown" for one in operations)
-    report.feed_rows = sum(len(reader.seen) for reader in raging.load.readers)
-    report.resumed = sum(reader.hung_up for reader in raging.load.readers)
+async def heard(load: Load, found: Found, listening: list[asyncio.Task[None]]) -> None:
+    """Waits until the readers have heard what there is to hear, and ends them."""
+    newest = max((seq for seq, *_ in found.lines), default=0)
+    with suppress(Overdue):  # then the judgement says what is missing
+        await until(lambda: all(reader.position >= newest - 20 for reader in load.readers), 10)
+        await asyncio.sleep(3)  # the last lines are inner ones, perhaps; nothing says so
+    for task in listening:
+        if task.done():  # a reader that broke is none that was not told
+            task.result()
+        task.cancel()
+
+
+def _beside(raging: Storm) -> None:
+    """How long others waited for their answers while somebody stood still."""
     for server, since, until_ in raging.frozen:
         beside = [
             one.ended - one.began
-            for one in operations
+            for one in raging.load.operations
             if one.acknowledged
             and one.server != server
             and one.began < until_
@@ -180,25 +139,6 @@ def _count(report: Report, raging: Storm) -> None:
         ]
         if beside:
             raging.figures[BESIDE].append(max(beside))
-    for name, values in raging.figures.items():
-        middle, longest = statistics.median(values), max(values)
-        report.figures[name] = {"count": len(values), "median": middle, "longest": longest}
-        if longest > LIMITS[name]:
-            report.violations.setdefault("too slow", []).append(f"{name} {longest:.1f} s")
-
-
-async def _tell(raging: Storm) -> None:
-    began = time.monotonic()
-    terminal = sys.stderr.isatty()
-    while True:
-        await asyncio.sleep(1 if terminal else 10)
-        line = (
-            f"{time.monotonic() - began:5.0f} s  {raging.struck.total():3} faults  "
-            f"{raging.load.acknowledged:6} acknowledged  {_listed(raging.struck)}"
-        )
-        width = shutil.get_terminal_size().columns - 1
-        print(f"\r{line[:width]:<{width}}" if terminal else line, end="" if terminal else "\n",
-              file=sys.stderr, flush=True)  # fmt: skip
 
 
 def main() -> int:
@@ -217,17 +157,4 @@ def main() -> int:
         signal.SIGTERM, signal.default_int_handler
     )  # whoever ends us, the world is taken down
     report = asyncio.run(storm(given.seed, given.minutes, given.store, root, wanted, given.strikes))
-    print(f"\n{report.table()}")
-    if report.skipped:
-        print(f"  not possible here: {', '.join(report.skipped)}")
-    for kind, what in report.violations.items():
-        print(f"\n{kind}:", *what[:20], sep="\n  ")
-    if report.violations:
-        report.kept = str(root)
-        print(f"\nLogs and data are kept in {root}")
-    else:
-        shutil.rmtree(root)
-    if given.json:
-        with given.json.open("a") as file:
-            file.write(json.dumps(vars(report)) + "\n")
-    return 1 if report.violations else 0
+    return report.conclude(root, given.json)

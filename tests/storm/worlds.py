@@ -1,99 +1,38 @@
 """What a storm breaks: real processes on a real database, and the ways to reach and to hurt them."""
 
 import asyncio
-import os
 import random
-import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import asyncpg
-import httpx
 import psutil
 
 from emulators.workers_ai import workers_ai
 from faults.clock import NoCompiler, Shim, WrongClock
 from faults.disk import SmallDisk
 from faults.power import PoweredVolume
-from faults.relay import Relay, relay
+from faults.relay import relay
 from harness import TOKEN, free_port
 from safelight.infra.postgres import account
 from safelight.infra.postgres.server import EmbeddedPostgres, NoServer, join
 from safelight.testing.waiting import until
 from storm.bucket import EVENTS_TOKEN, StormyBucket, stormy_bucket
+from storm.house import House, Program
 
 Store = Literal["local", "s3", "telling"]
 
 
 @dataclass
-class Program:
-    """A `safelight serve` or `safelight worker`, started again whenever it ends."""
-
-    name: str
-    command: list[str]
-    environment: dict[str, str]
-    log: Path
-    url: str = ""  # of a server
-    relay: Relay | None = None
-    clock: WrongClock | None = None
-    starts: int = 0
-    process: "subprocess.Popen[bytes] | None" = None
-
-    @property
-    def pid(self) -> int | None:
-        return self.process.pid if self.process and self.process.poll() is None else None
-
-    @property
-    def node(self) -> str:
-        return (Path(self.command[-1]) / "ingest" / ".node").read_text().strip()
-
-    def start(self) -> None:
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith("SAFELIGHT_")}
-        self.starts += 1
-        with self.log.open("ab") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "safelight", *self.command],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**inherited, **self.environment},
-            )
-
-    def signal(self, number: signal.Signals) -> None:
-        if self.pid:
-            os.kill(self.pid, number)
-
-    async def ready(self) -> bool:
-        with suppress(httpx.HTTPError):
-            async with httpx.AsyncClient(timeout=2) as client:
-                return (await client.get(f"{self.url}/readyz")).status_code == 200
-        return False
-
-
-@dataclass
-class World:
-    store: Store
-    root: Path
-    volume: PoweredVolume
-    mounted: bool  # else a plain directory, which is never full and always has its power
-    programs: list[Program] = field(default_factory=list)
+class World(House):
+    volume: PoweredVolume = field(kw_only=True)
+    mounted: bool = field(kw_only=True)  # else a plain directory: never full, always has its power
     postgres: EmbeddedPostgres | None = None  # none: the server's own
     database_clock: WrongClock | None = None
     bucket: StormyBucket | None = None
-    resting: bool = False  # nothing is started again
-    _connection: Any = None
-
-    @property
-    def servers(self) -> list[Program]:
-        return [program for program in self.programs if program.url]
-
-    @property
-    def workers(self) -> list[Program]:
-        return [program for program in self.programs if not program.url]
 
     @property
     def data_dir(self) -> Path:
@@ -115,43 +54,6 @@ class World:
             process = psutil.Process(int(file.read_text().splitlines()[0]))
             return process if process.name().startswith("postgres") else None
         return None
-
-    async def ask(self, query: str, *arguments: Any) -> list[Any]:
-        """An answer of the database; raises when it is away."""
-        try:
-            if self._connection is None:
-                self._connection = await asyncpg.connect(self.database_url, timeout=5)
-            return list(await self._connection.fetch(query, *arguments, timeout=30))
-        except BaseException:
-            self.hang_up()
-            raise
-
-    def hang_up(self) -> None:
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
-
-    async def until_ready(self, seconds: float = 90) -> None:
-        for server in self.servers:
-            await until(server.ready, seconds, every=0.2)
-
-    async def relieve(self) -> None:
-        """Ends whoever may keep the others from being ready: what the storm itself must not need."""
-        await self.ask(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
-        )
-        for program in self.programs:
-            program.signal(signal.SIGKILL)
-
-    async def supervise(self) -> None:
-        """As systemd would."""
-        while True:
-            for program in self.programs:
-                if program.pid is None and not self.resting:
-                    program.start()
-                    await asyncio.sleep(0.3)  # one that cannot start does not eat the machine
-            await asyncio.sleep(0.1)
 
     async def halt(self) -> None:
         """Everything that runs on the volume is gone at once, as by its power."""
@@ -182,7 +84,7 @@ def _lives(process: psutil.Process) -> bool:
 async def world(store: Store, root: Path, seed: int, *, worker: bool) -> AsyncIterator[World]:
     """Ready, and watched over. `root` can be entered by PostgreSQL's user."""
     volume = PoweredVolume(root)
-    made = World(store, root, volume, _mounted(volume))
+    made = World(store, root, volume=volume, mounted=_mounted(volume))
     (root / "logs").mkdir()
     shim = _shim(root)
     with workers_ai() as vendor:
@@ -289,4 +191,4 @@ def _postgres(made: World, shim: Shim | None) -> EmbeddedPostgres:
     return postgres
 
 
-__all__ = ["NoServer", "Program", "Store", "World", "world"]
+__all__ = ["NoServer", "Store", "World", "world"]

@@ -37,10 +37,16 @@ from safelight.infra.history import Line
 from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import Dead, Done, Failure, Job, Retry, Verdict
 from safelight.library import repo as library
+from safelight.objects import repo as objects
+from safelight.objects.keys import object_key
 from safelight.objects.store import DamagedObject, NoSuchObject, StoreUnavailable
 
 _MOST_DEATHS = 2
 _MOVED_ON = "the entry has moved on"
+_TAKEN = (
+    "The object store does not hold this image under its name at this moment. It is put back by "
+    "itself if we have it; otherwise upload it again."
+)
 _DEADLY = (
     "Decoding this image ended the process that did it, twice. "
     "Save it again with an image editor and upload that."
@@ -76,7 +82,7 @@ class Classification:
             try:
                 prediction = await self._predict(target)
             except (NoSuchObject, Superseded):
-                return await self._drop(job, target, "the object is gone or has been replaced")
+                return await self._not_there(job, target)
             except Undecodable as error:
                 return await self._give_up(job, target, error)
             except ChildDied as error:
@@ -155,6 +161,14 @@ class Classification:
     ) -> Sequence[tuple[bool, bool | None]]:
         now, embeds = self._units.clock.now_ms(), await self._embeddings.kept()
         return await repo.apply(self._db, findings, now, embeds=embeds)
+
+    async def _not_there(self, job: Job[RunPayload], target: RunTarget) -> Verdict:
+        """The index has the word: where it still has this upload, a late write to the bucket took
+        its place, and it is put back (objects/reconcile.py)."""
+        indexed = await objects.find(self._db, object_key(target.organization, target.name))
+        if indexed and indexed[0].metadata.get("idempotencyKey") == target.idempotency_key:
+            return await self._failed(job, target, StoreUnavailable(_TAKEN))
+        return await self._drop(job, target, "the object is gone or has been replaced")
 
     async def _drop(self, job: Job[RunPayload], target: RunTarget, reason: str) -> Verdict:
         async with self._units.open(target.organization) as unit:

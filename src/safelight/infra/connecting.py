@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
+from safelight.infra.hosts import dial
 from safelight.infra.pool import end
 
 if TYPE_CHECKING:  # the driver's classes cannot be subscripted at run time
@@ -118,9 +119,9 @@ def begin(address: Address, limits: Limits) -> str:
 
 
 async def _open(url: str, limits: Limits, *, command: float | None, statements: int) -> Connection:
-    connection = await asyncpg.connect(
+    connection = await dial(
         url,
-        timeout=limits.connect,
+        limits.connect,
         command_timeout=command,
         statement_cache_size=statements,
         target_session_attrs=None if "target_session_attrs" in url else _WRITES,

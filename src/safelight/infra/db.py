@@ -8,6 +8,7 @@ Guarantees
   does not any more ends what it has, and the next statement goes where the writes are.
 - A server that cannot be reached is `Unavailable`; one lost in mid-statement is one of LOST, and
   then the outcome of a COMMIT is unknown. Both, and a server that is short of something, are AWAY.
+- A commit whose waiting for a standby was cut short has an unknown outcome too (standby.py).
 - Connections are shared between organizations (turns.py): however many statements of one wait for
   a lock or for each other, another's next one waits for a single one of them.
 - No wait is without an end, on either side (`Limits`): a process that stands still, or whose
@@ -30,7 +31,7 @@ import asyncpg
 import structlog
 
 from safelight.errors import Unavailable
-from safelight.infra import failpoints
+from safelight.infra import failpoints, standby
 from safelight.infra.codecs import prepare
 from safelight.infra.connecting import LIMITS, Address, Limits, begin, connect_to
 from safelight.infra.connecting import Connection as Connection  # noqa: PLC0414 - for askers
@@ -221,8 +222,8 @@ class Database:
 
 
 class Borrowed:
-    """A connection for as long as `async with` lasts. Giving it back neither raises nor waits for
-    long: one in doubt is ended instead."""
+    """A connection for as long as `async with` lasts. Giving it back neither waits for long nor
+    raises, but to say that what went well is in doubt: one that is in doubt is ended."""
 
     __slots__ = ("_connection", "_db", "_mine")
 
@@ -275,6 +276,8 @@ class Borrowed:
                 end(connection)
             elif connection.is_in_transaction():
                 await connection.execute("ROLLBACK", timeout=_RELEASE_SECONDS)
+            elif standby.was_cut_short(connection):
+                end(connection)
         except Exception:  # noqa: BLE001 - it is of no more use to anybody
             end(connection)
         except BaseException:  # cancelled in the middle of it
@@ -283,6 +286,8 @@ class Borrowed:
         finally:
             pool.give_back(connection)
             self._db.turns.give(self._mine)
+        if error is None:
+            standby.confirm(connection)
 
 
 async def commit_with(connection: Connection, closing: str) -> None:

@@ -140,8 +140,8 @@ def claim(directory: Path, identity: str, ids: Ids, *, what: str, database: str)
 def where_is(url: str) -> str:
     """A database's address without who and how, for people. It may name several hosts."""
     parts = urlsplit(url)
+    hosts = parts.netloc.rpartition("@")[2]  # one, or several
     socket_directory = parse_qs(parts.query).get("host", [""])[0]
-    hosts = parts.netloc.rpartition("@")[2]
     return f"{hosts or socket_directory or 'localhost'}{parts.path}"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import asyncpg
 
 from safelight.errors import SafelightError, Unavailable
-from safelight.infra import activity
+from safelight.infra import activity, standby
 from safelight.infra.activity import to_json
 from safelight.infra.db import LOST, Connection, Database, read, write
 from safelight.infra.history import Line
@@ -95,7 +95,9 @@ async def _record(
     """Once sent, only an error in the server's own words is a no; any other end says nothing."""
     backend = connection.get_server_pid()
     try:
-        return await connection.fetch(statement, *values)
+        found = await connection.fetch(statement, *values)
+        standby.confirm(connection)
+        return found
     except Exception as error:
         if isinstance(error, asyncpg.PostgresError) and not isinstance(error, LOST):
             raise _refused(error) from error
@@ -112,7 +114,9 @@ def _refused(error: asyncpg.PostgresError) -> SafelightError:
 @read
 async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool | None:
     """Looks again after a statement whose answer was lost. The old backend is ended first: while it
-    lives, it may still commit after we have looked. None: it does not die, so nothing is known."""
+    lives, it may still commit after we have looked. None: it does not die, so nothing is known.
+    Where commits wait for a standby, its end cut that wait short, and the row can be seen though
+    only this server has it. To lock the row is a commit too, and waits for both."""
     gone = await db.fetchval(
         "SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity "
         "WHERE pid = $1 AND usename = current_user AND pid <> pg_backend_pid()",
@@ -121,7 +125,8 @@ async def was_recorded(db: Database, image_id: ImageId, backend: int) -> bool | 
     )
     if gone is False:
         return None
-    return bool(await db.fetchval("SELECT true FROM images WHERE id = $1", image_id))
+    look = "SELECT true FROM images WHERE id = $1 FOR KEY SHARE"
+    return bool(await db.fetchval(look, image_id))
 
 
 @read
