@@ -11,13 +11,24 @@ from pathlib import Path
 
 import psutil
 
-from bench import crossing, generations, growth, hostile, pipeline, queue, standing, uploads
+from bench import (
+    crossing,
+    generations,
+    growth,
+    hostile,
+    organizations,
+    pipeline,
+    queue,
+    standing,
+    uploads,
+)
 from bench.measure import Shown
 
 PAGE = Path(__file__).parents[1] / "docs/performance.md"
 PARTS: dict[str, Callable[[], Sequence[Shown]]] = {
     "pipeline": pipeline.run,
     "growth": growth.run,
+    "organizations": organizations.run,
     "uploads": lambda: [uploads.run()],
     "queue": lambda: [queue.run()],
     "children": lambda: [crossing.run()],

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from safelight.admin.jobs import UPKEEP
 from safelight.admin.scrape import Scrape
-from safelight.infra import activity, kv
+from safelight.infra import activity, kv, stretches
 from safelight.infra.base import Base, Feature
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
@@ -39,7 +39,8 @@ class Engine:
 
 class Upkeep:
     """What has had its time: values past their end, the old end of the feed, tombstones nothing can
-    be late for any more. None of it comes back, so it goes by the steady time."""
+    be late for any more, stories of what is not there. None of it comes back, so it goes by the
+    steady time."""
 
     def __init__(self, db: Database, clock: Clock, metrics: Metrics) -> None:
         self._db = db
@@ -54,6 +55,7 @@ class Upkeep:
             pass
         await activity.cut_feed(self._db, now - FEED_DAYS * _DAY_MS)
         await library.purge_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
+        await stretches.tend(self._db, activity.HISTORY, now)
 
 
 def open_admin(base: Base) -> Feature:

@@ -18,6 +18,7 @@ from pathlib import Path
 import structlog
 from prometheus_client import Gauge
 
+from safelight.infra import stretches
 from safelight.infra.activity import Units
 from safelight.infra.failpoints import hit
 from safelight.infra.history import Line
@@ -233,6 +234,7 @@ class PurgeObjects:
         await asyncio.to_thread(_discard, self._drafts, now - _DRAFT_MS)
         steady = await SteadyTime(self._units.db, self._units.clock).now_ms()
         await repo.purge_deleted(self._units.db, steady - _REMEMBERED_MS)
+        await stretches.tend(self._units.db, repo.EVENTS, steady)
 
 
 def _discard(drafts: Path, before_ms: int) -> None:

@@ -418,6 +418,18 @@ BEGIN
 END
 $$;
 
+-- Whether a name has an entry, or had one and its tombstone is there.
+CREATE OR REPLACE FUNCTION library_remembers(p_organization text, p_name text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM FROM uploads WHERE organization = p_organization AND name = p_name;
+    IF NOT FOUND THEN
+        PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name;
+    END IF;
+    RETURN FOUND;
+END
+$$;
+
 -- The words of an entry come, move and go with it: by triggers, so that whatever writes an entry writes
 -- them too, servers of the version before included.
 CREATE OR REPLACE FUNCTION upload_words_added() RETURNS trigger
