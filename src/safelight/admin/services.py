@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from safelight.admin.jobs import UPKEEP
 from safelight.admin.scrape import Scrape
-from safelight.infra import activity, kv, stretches
+from safelight.infra import activity, kv
 from safelight.infra.base import Base, Feature
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
@@ -55,7 +55,7 @@ class Upkeep:
             pass
         await activity.cut_feed(self._db, now - FEED_DAYS * _DAY_MS)
         await library.purge_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
-        await stretches.tend(self._db, activity.HISTORY, now)
+        await activity.HISTORY.tend(self._db, now)
 
 
 def open_admin(base: Base) -> Feature:

@@ -30,14 +30,13 @@ class Stretched:
     least: int = _LEAST
     most: int = _MOST
 
-
-async def tend(db: Database, stretched: Stretched, now: int) -> None:
-    """Everything that is old is told apart by how long ago its stretch was left."""
-    await make_ahead(db, stretched)
-    await turn(db, stretched, now)
-    number = await due(db, stretched, now - _MONTH_MS)
-    if number is not None and await shrink(db, stretched, number, now):
-        structlog.get_logger().info("forgot old rows", table=stretched.parent, stretch=number)
+    async def tend(self, db: Database, now: int) -> None:
+        """What is old is told by how long ago its stretch was left."""
+        await make_ahead(db, self)
+        await turn(db, self, now)
+        number = await due(db, self, now - _MONTH_MS)
+        if number is not None and await shrink(db, self, number, now):
+            structlog.get_logger().info("forgot old rows", table=self.parent, stretch=number)
 
 
 @write

@@ -7,7 +7,6 @@ from typing import Any
 import asyncpg
 
 from safelight.infra.db import UPKEEP_SECONDS, Connection, Database, read, write
-from safelight.infra.stretches import Stretched
 from safelight.objects.events import Action, ObjectEvent
 from safelight.objects.keys import owner_of
 from safelight.objects.store import (
@@ -111,8 +110,7 @@ async def listed(db: Database, prefix: str, after: str, limit: int) -> list[List
 
 @write
 async def purge_deleted(db: Database, before: int) -> None:
-    """Drops index rows of objects long gone, and events long delivered. Those of stretches that
-    were left go with their stretch."""
+    """Drops index rows of objects long gone, and events long delivered, of the present stretch."""
     await db.execute(
         """
         WITH gone AS (DELETE FROM objects WHERE NOT present AND event_time < $1)
@@ -127,8 +125,6 @@ async def purge_deleted(db: Database, before: int) -> None:
 
 
 # Events
-
-EVENTS = Stretched("object_events", "object_events_id_seq", "delivered_at IS NULL")
 
 
 @read
@@ -153,8 +149,9 @@ async def created_other(db: Database, before: ObjectEvent, marker: str, since: i
             """
             SELECT EXISTS (
                 SELECT FROM (
-                    SELECT * FROM object_events WHERE id <= $1 ORDER BY id DESC LIMIT 5000) AS few
-                WHERE key = $2 AND action = 'created' AND event_time > $3 AND event_time <= $4
+                    SELECT * FROM object_events WHERE id <= $1 ORDER BY id DESC LIMIT 5000
+                ) AS few WHERE key = $2 AND action = 'created'
+                  AND event_time > $3 AND event_time <= $4
                   AND metadata ->> 'idempotencyKey' IS DISTINCT FROM $5)
             """,
             before.id,
