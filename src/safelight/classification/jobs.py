@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.queue.jobs import MINUTE, STEADFAST, JobKind, Nothing, Schedule
+from safelight.infra.queue.jobs import DAY, MINUTE, STEADFAST, JobKind, Nothing, Schedule
 from safelight.settings import Settings
 
 
@@ -42,8 +42,10 @@ DRAW = JobKind(
 )
 BACKFILL = JobKind("classification.backfill", payload=Nothing, limit=1)
 
-KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL)
+FORGET = JobKind("classification.forget", payload=Nothing, limit=1)
+
+KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL, FORGET)
 
 
 def schedules(_: Settings) -> tuple[Schedule, ...]:
-    return (Schedule(BACKFILL, MINUTE),)
+    return (Schedule(BACKFILL, MINUTE), Schedule(FORGET, DAY))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from safelight.classification.backfill import Backfill
 from safelight.classification.base import Classifier
 from safelight.classification.embeddings import Embeddings
-from safelight.classification.jobs import BACKFILL, DRAW, RUN
+from safelight.classification.forgetting import Forgetting
+from safelight.classification.jobs import BACKFILL, DRAW, FORGET, RUN
 from safelight.classification.lifecycle import AttemptEnd
 from safelight.classification.originals import RunOriginals
 from safelight.classification.quiet import Quiet
@@ -44,6 +45,7 @@ def open_classification(
             Handler(RUN, runs.handle, on_dead=runs.on_dead),
             Handler(DRAW, drawing.draw, on_dead=drawing.on_dead),
             upkeep(BACKFILL, drawing.look),
+            upkeep(FORGET, Forgetting(base.db, base.clock).run),
         ),
         originals=originals,
     )

@@ -418,6 +418,16 @@ BEGIN
 END
 $$;
 
+-- Whether an entry has this marker.
+CREATE OR REPLACE FUNCTION library_marked(p_organization text, p_name text, p_marker text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM FROM uploads
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+    RETURN FOUND;
+END
+$$;
+
 -- Whether a name has an entry, or had one and its tombstone is there.
 CREATE OR REPLACE FUNCTION library_remembers(p_organization text, p_name text) RETURNS boolean
 LANGUAGE plpgsql STABLE AS $$
