@@ -92,6 +92,11 @@ class Settings(BaseSettings):
     database_url: DatabaseAddress = Field(
         None, description="External PostgreSQL (15 or newer). Empty: the embedded one."
     )
+    database_read_url: DatabaseAddress = Field(
+        None,
+        description="A streaming replica of that database, for lists, histories and feeds: never "
+        "older than what was committed when somebody asked.",
+    )
     database_pool_size: int = Field(
         10, ge=2, le=200, description="Database connections per process."
     )

@@ -245,7 +245,7 @@ class Units:
 HISTORY = Stretched(
     "activity",
     "activity_seq",
-    "story_needed(organization, subject) OR story_needed(organization, also)",
+    "story_needed(organization, also) OR story_needed(organization, subject)",
 )
 
 # Reading

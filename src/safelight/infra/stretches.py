@@ -15,11 +15,12 @@ from dataclasses import dataclass
 
 import structlog
 
-from safelight.infra.db import UPKEEP_SECONDS, Database, read, write
+from safelight.infra.db import Database, read, write
 
 _MONTH_MS = 30 * 86_400_000
 _LEAST = 100_000  # rows that are worth a table
-_MOST = 20_000_000  # rows that one look goes through in time
+_MOST = 10_000_000  # rows that one look goes through in time
+_SHRINK_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,6 @@ async def shrink(db: Database, stretched: Stretched, number: int, now: int) -> b
         number,
         stretched.needed,
         now,
-        timeout=UPKEEP_SECONDS,
+        timeout=_SHRINK_SECONDS,
     )
     return shrunk
