@@ -21,7 +21,8 @@ from forks import ROOT, SOURCE, Guard, unmissed
 # Where each owner's tests are: in tests/, and in which test_*.py.
 TESTS = {
     "unit": "infra/units upgrade/statements",
-    "activity": "live/feed",
+    "activity": "live/feed infra/stretches",
+    "stretches": "infra/stretches",
     "kv": "infra/kv",
     "queue": "infra/queue/statements infra/queue/leases infra/queue/fairness infra/queue/clock "
     "infra/queue/dead_letters infra/queue/schedules infra/queue/suspects infra/units",
@@ -33,7 +34,7 @@ TESTS = {
     "library/thumbnail_statements library/finding classification/runs classification/results "
     "upgrade/statements",
     "classification": "classification/runs classification/results library/thumbnail_statements "
-    "library/arrival_batches",
+    "library/arrival_batches classification/forgetting",
     "accounts": "accounts/statements accounts/lockout",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",
     "accounts/invitations/repo": "accounts/sign_in_statements accounts/invitations",
