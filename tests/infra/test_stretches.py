@@ -14,7 +14,8 @@ from safelight.infra.activity import HISTORY, Units
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.history import Line
-from safelight.infra.migrate import load, migrate
+from safelight.infra.migrate import load, load_functions, migrate
+from safelight.objects import repo as objects
 from safelight.objects.upkeep import EVENTS
 from safelight.testing.injected import Watch
 
@@ -292,6 +293,36 @@ async def test_an_older_database_becomes_the_first_stretch(postgres_url: str, us
     rows = await connection.fetch("SELECT seq FROM activity ORDER BY seq")
     assert [row["seq"] for row in rows] == [used, used + 1][not used :]
     await connection.close()
+
+
+async def test_a_server_that_runs_meanwhile_goes_on(postgres_url: str) -> None:
+    """Its connections have plans for the tables as they were."""
+    url = await _empty(postgres_url, "stretched_meanwhile")
+    migrations, functions = load(), "\n".join(load_functions().values())
+    before = next(m.number for m in migrations if m.name == "partitions") - 1
+    await migrate(url, migrations[:before], functions)
+    db = await Database.open(url, pool_size=2)
+    chronicle = Chronicle(db)
+    for number in range(1, 20):
+        if number == 10:
+            await migrate(url)
+        await chronicle.tell(Line("x:1", "told"))
+        assert len(await chronicle.story("x:1")) == number
+        assert await chronicle.seqs() == list(range(1, number + 1))
+        announced = await db.fetchval(
+            "SELECT event_id FROM object_announce('created', 'acme/a', 'acme', 'a', 1, 'e', 1, '{}', "
+            "1, NULL, NULL)"
+        )
+        assert announced == 2 * number - 1
+        event = await db.fetchval(
+            "INSERT INTO object_events (source, action, key, event_time, received_at) "
+            "VALUES ('x', 'created', 'k', 1, 1) RETURNING id"
+        )
+        assert event == 2 * number
+        found = await objects.event(db, event)
+        assert found
+        assert found.id == event
+    db.terminate()
 
 
 async def _empty(url: str, name: str) -> str:
