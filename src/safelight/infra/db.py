@@ -373,9 +373,7 @@ def _in_doubt(error: BaseException) -> bool:
     while cause is not None and cause not in causes:  # somebody may raise an error from itself
         causes.append(cause)
         cause = cause.__cause__
-    return any(
-        isinstance(each, (*STATEMENT_LOST, _DEMOTED, asyncio.CancelledError)) for each in causes
-    )
+    return any(isinstance(each, (*STATEMENT_LOST, _DEMOTED, asyncio.CancelledError)) for each in causes)
 
 
 def _is_cancelling(connection: Any) -> bool:
