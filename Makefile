@@ -8,7 +8,7 @@ PIP    := $(BIN)/python -m pip --disable-pip-version-check
 LOCK   := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet
 
 # Tests that read the source only: no database, no process.
-GATES  := tests/test_architecture.py tests/test_failpoints.py tests/test_ownership.py tests/test_unions.py
+GATES  := tests/test_architecture.py tests/test_cells.py tests/test_failpoints.py tests/test_ownership.py tests/test_unions.py
 
 # What is compiled is kept, whatever the surroundings say: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE

@@ -16,6 +16,7 @@ from bench import (
     generations,
     growth,
     hostile,
+    organizations,
     pipeline,
     queue,
     reconcile,
@@ -28,6 +29,7 @@ PAGE = Path(__file__).parents[1] / "docs/performance.md"
 PARTS: dict[str, Callable[[], Sequence[Shown]]] = {
     "pipeline": pipeline.run,
     "growth": growth.run,
+    "organizations": organizations.run,
     "uploads": lambda: [uploads.run()],
     "queue": lambda: [queue.run()],
     "children": lambda: [crossing.run()],

@@ -24,7 +24,8 @@ _TABLES = (
     "jobs",
 )
 _INDEXES = """
-    SELECT format('%I', i.relname) AS name, pg_get_indexdef(x.indexrelid) AS definition
+    SELECT format('%I', i.relname) AS name,
+           replace(pg_get_indexdef(x.indexrelid), ' ON ONLY ', ' ON ') AS definition
     FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
     JOIN pg_class t ON t.oid = x.indrelid
     WHERE t.relname = ANY($1) AND t.relnamespace = 'public'::regnamespace

@@ -21,7 +21,8 @@ from forks import ROOT, SOURCE, Guard, unmissed
 # Where each owner's tests are: in tests/, and in which test_*.py.
 TESTS = {
     "unit": "infra/units upgrade/statements",
-    "activity": "live/feed",
+    "activity": "live/feed infra/stretches",
+    "stretches": "infra/stretches",
     "kv": "infra/kv",
     "queue": "infra/queue/statements infra/queue/leases infra/queue/fairness infra/queue/clock "
     "infra/queue/dead_letters infra/queue/schedules infra/queue/suspects infra/units",
@@ -34,7 +35,8 @@ TESTS = {
     "classification/results classification/again_statements classification/reclassify "
     "classification/twins upgrade/statements",
     "classification": "classification/runs classification/results library/thumbnail_statements "
-    "library/arrival_batches classification/reclassify classification/twins",
+    "library/arrival_batches classification/forgetting classification/reclassify "
+    "classification/twins",
     "accounts": "accounts/statements accounts/lockout",
     "accounts/repo": "accounts/statements accounts/tokens_and_members",
     "accounts/invitations/repo": "accounts/sign_in_statements accounts/invitations",

@@ -102,6 +102,11 @@ class Settings(BaseSettings):
         description="The same database without a pooler, where `SAFELIGHT_DATABASE_URL` leads to "
         "one that lends connections for one transaction at a time.",
     )
+    database_read_url: DatabaseAddress = Field(
+        None,
+        description="A streaming replica of that database, for lists, histories and feeds: never "
+        "older than what was committed when somebody asked.",
+    )
     database_pool_size: int = Field(
         12, ge=6, le=200, description="Most database connections of a process, all in all."
     )

@@ -38,6 +38,7 @@ from safelight.infra.queue.jobs import JobKind, Schedule
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import CONNECTIONS as WORKER_CONNECTIONS
 from safelight.infra.queue.worker import Worker
+from safelight.infra.reading import FreshReads
 from safelight.infra.steady import ClockWatch
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
@@ -233,17 +234,26 @@ def _registry(
 ) -> Registry:
     limits = base.settings
     seats = Seats(limits.max_sockets_per_caller, limits.max_sockets_per_organization)
-    hub = Hub(base.db, base.bus, MESSAGES, seats)
+    reading = _open_reading(stack, base)
+    hub = Hub(reading, base.bus, MESSAGES, seats)
     stack.callback(hub.close)
     registry = Registry(
-        base.settings, base.db, base.metrics, base.bus, base.units, base.queue, hub, MESSAGES,
-        Cursors(secret), Pages(Assets()),
+        base.settings, base.db, reading, base.metrics, base.bus, base.units, base.queue, hub,
+        MESSAGES, Cursors(secret), Pages(Assets()),
         *(service for feature in features for service in feature.services),
     )  # fmt: skip
     registry.add(base.clock, as_type=Clock)
     registry.add(base.ids, as_type=Ids)
     registry.add(store, as_type=ObjectStore)
     return registry
+
+
+def _open_reading(stack: AsyncExitStack, base: Base) -> FreshReads:
+    address = base.settings.database_read_url
+    url = None if address is None else address.get_secret_value()
+    reading = FreshReads.of(base.db, url, base.settings.database_pool_size, base.metrics)
+    stack.push_async_callback(reading.close)
+    return reading
 
 
 def _configured(settings: Settings) -> Callable[[], str]:

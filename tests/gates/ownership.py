@@ -18,6 +18,7 @@ _HOMES = {
     "queue": ("infra/queue/repo.py", "sql/queue.sql"),
     "kv": ("infra/kv.py", "sql/kv.sql"),
     "identity": ("infra/identity.py",),
+    "stretches": ("infra/stretches.py", "sql/stretches.sql"),
     "history": ("infra/activity.py", "sql/activity.sql"),
 }
 _IS_SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|WITH|PERFORM|FROM|JOIN)\b")

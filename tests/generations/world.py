@@ -37,6 +37,7 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import DAY
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
+from safelight.infra.reading import FreshReads
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import ObjectStore
 from safelight.sandbox.sandbox import Sandbox
@@ -193,7 +194,10 @@ async def world(
             running = Worker(queue, made.handlers, poll=0.2)
             await running.start()
             stack.push_async_callback(running.stop, 0.5)
-        registry = Registry(settings, db, queue, bus, metrics, Cursors(SECRET), *made.services)
+        reads = FreshReads(db, None, metrics)
+        registry = Registry(
+            settings, db, reads, queue, bus, metrics, Cursors(SECRET), *made.services
+        )
         registry.add(store, as_type=ObjectStore)
         registry.add(clock, as_type=Clock)
         registry.add(ids, as_type=Ids)

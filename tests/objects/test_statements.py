@@ -1,7 +1,6 @@
 """What the statements of objects touch and what they leave alone: rows that differ in one thing."""
 
 import asyncio
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -175,7 +174,12 @@ async def test_another_upload_created_the_key_meanwhile(
     await put_event(database, **{"event_time": 4, **other})
     mine = await put_event(database, marker="mine")
     assert await repo.created_other(database, mine, "mine", 3) is found
-    assert not await repo.created_other(database, replace(mine, id=mine.id + 6000), "mine", 3)
+    await database.execute(
+        "INSERT INTO object_events (source, action, key, event_time, received_at) "
+        "SELECT 'safelight', 'deleted', 'acme/c', 5, 1 FROM generate_series(1, 5000)"
+    )
+    later = await put_event(database, marker="mine")
+    assert not await repo.created_other(database, later, "mine", 3)
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,8 @@ class Engine:
 
 class Upkeep:
     """What has had its time: values past their end, the old end of the feed, tombstones nothing can
-    be late for any more. None of it comes back, so it goes by the steady time."""
+    be late for any more, stories of what is not there. None of it comes back, so it goes by the
+    steady time."""
 
     def __init__(self, db: Database, clock: Clock) -> None:
         self._db = db
@@ -51,6 +52,7 @@ class Upkeep:
             pass
         await activity.cut_feed(self._db, now - FEED_DAYS * _DAY_MS)
         await library.purge_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
+        await activity.HISTORY.tend(self._db, now)
 
 
 def open_admin(base: Base, reconcile: LibraryReconcile) -> Feature:

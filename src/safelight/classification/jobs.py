@@ -5,7 +5,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from safelight.infra.queue.jobs import MINUTE, STEADFAST, JobKind, Nothing, Schedule
+from safelight.infra.queue.jobs import DAY, MINUTE, STEADFAST, JobKind, Nothing, Schedule
 from safelight.settings import Settings
 
 
@@ -59,9 +59,10 @@ RECLASSIFY = JobKind(
 )
 
 COMPARE = JobKind("classification.compare", payload=Nothing, limit=1)
+FORGET = JobKind("classification.forget", payload=Nothing, limit=1)
 
-KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL, RECLASSIFY, COMPARE)
+KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL, RECLASSIFY, COMPARE, FORGET)
 
 
 def schedules(_: Settings) -> tuple[Schedule, ...]:
-    return (Schedule(BACKFILL, MINUTE), Schedule(COMPARE, MINUTE))
+    return (Schedule(BACKFILL, MINUTE), Schedule(COMPARE, MINUTE), Schedule(FORGET, DAY))

@@ -171,6 +171,15 @@ async def count_child_death(unit: Unit, target: RunTarget) -> int:
     return deaths or 0
 
 
+@write
+async def forget_runs(db: Database, after: list[str], before: int, limit: int) -> list[str] | None:
+    """Of so many after a place those that are for nothing; answers the next place, if any."""
+    place: list[str] | None = await db.fetchval(
+        "SELECT classification_runs_forget($1, $2, $3)", after, before, limit
+    )
+    return place
+
+
 @read
 async def saved_reply(db: Database, target: RunTarget) -> dict[str, Any] | None:
     """What a remote model answered before a crash."""

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from safelight.classification.backfill import Backfill
 from safelight.classification.base import Classifier
 from safelight.classification.embeddings import Embeddings
-from safelight.classification.jobs import BACKFILL, COMPARE, DRAW, RECLASSIFY, RUN
+from safelight.classification.forgetting import Forgetting
+from safelight.classification.jobs import BACKFILL, COMPARE, DRAW, FORGET, RECLASSIFY, RUN
 from safelight.classification.lifecycle import AttemptEnd
 from safelight.classification.originals import RunOriginals
 from safelight.classification.quiet import Quiet
@@ -52,6 +53,7 @@ def open_classification(
             upkeep(BACKFILL, drawing.look),
             upkeep(COMPARE, twins.compare),
             Handler(RECLASSIFY, reclassify.handle),
+            upkeep(FORGET, Forgetting(base.db, base.clock).run),
         ),
         originals=originals,
     )

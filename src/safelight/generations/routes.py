@@ -35,7 +35,7 @@ from safelight.generations.show import show_active, show_finished, show_models, 
 from safelight.generations.tagging import Tagging
 from safelight.generations.webhooks import Webhooks
 from safelight.http.described import Described, HistoryItem, PageOf
-from safelight.http.frame import DatabaseDep, provided
+from safelight.http.frame import DatabaseDep, ReadsDep, provided
 from safelight.http.paging import LARGEST, CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
@@ -87,7 +87,7 @@ async def create(
 )
 async def generations(
     access: AsViewer,
-    db: DatabaseDep,
+    db: ReadsDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     tag: Annotated[str | None, Query(description="Exactly this tag.")] = None,
@@ -133,7 +133,7 @@ async def generation(generation_id: str, caller: ViewerById, db: DatabaseDep) ->
 async def history(
     generation_id: str,
     caller: ViewerById,
-    db: DatabaseDep,
+    db: ReadsDep,
     cursors: CursorsDep,
     wanted: PageRequest,
 ) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from safelight.infra.db import Database, be_brief, be_patient
 from safelight.infra.injected import Clock, Ids
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
+from safelight.infra.reading import FreshReads
 from safelight.settings import Settings
 
 T = TypeVar("T")
@@ -92,6 +93,7 @@ def provided(kind: type) -> Any:
 
 
 DatabaseDep = Annotated[Database, provided(Database)]
+ReadsDep = Annotated[FreshReads, provided(FreshReads)]  # for what a replica may answer
 QueueDep = Annotated[Queue, provided(Queue)]
 ClockDep = Annotated[Clock, provided(Clock)]
 SettingsDep = Annotated[Settings, provided(Settings)]

@@ -50,6 +50,7 @@ from safelight.infra.injected import Clock
 from safelight.infra.queue import repo as queue
 from safelight.infra.queue.jobs import ACTIVITY, TIMETABLE, TOPIC, Job, JobId, JobKind, LeaseLost
 from safelight.infra.queue.places import FreeSlots, JobPlace
+from safelight.infra.stretches import Stretched
 
 P = TypeVar("P")
 Adopt = Callable[[Job[Any]], None]
@@ -241,6 +242,12 @@ class Units:
             self._bus.announce(TOPIC, kind.name)
 
 
+HISTORY = Stretched(
+    "activity",
+    "activity_seq",
+    "story_needed(organization, also) OR story_needed(organization, subject)",
+)
+
 # Reading
 
 
@@ -387,11 +394,15 @@ async def newest(db: Database) -> dict[str, int]:
 
 @write
 async def cut_feed(db: Database, before_ms: int) -> None:
-    """Moves each organization's floor past what is older; the rows stay for their subjects."""
+    """Moves each organization's floor past what is older, by its own time or by its stretch's; the
+    rows stay for their subjects. Stretches that were looked through lie below it already."""
     await db.execute(
         """
         INSERT INTO activity_floor (organization, seq)
-        SELECT organization, max(seq) FROM activity WHERE at < $1 GROUP BY organization
+        SELECT organization, max(seq) FROM activity
+        WHERE seq >= (SELECT stretches_unlooked('activity'))
+          AND (at < $1 OR seq < (SELECT stretches_left('activity', $1)))
+        GROUP BY organization
         ON CONFLICT (organization) DO UPDATE SET seq = greatest(activity_floor.seq, excluded.seq)
         """,
         before_ms,

@@ -25,6 +25,11 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
+        self.replica_reads = self._counter(
+            "replica_reads_total",
+            "Reads a replica was asked for: replica (it answered), behind or away (not it).",
+            "outcome",
+        )
         self.connections = self._gauge("connections", "Open connections, sockets included.")
         self.refused = self._counter(
             "refused_connections_total",

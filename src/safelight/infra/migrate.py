@@ -11,7 +11,8 @@ rolling upgrade, so
 - nothing is dropped here: a function that went out of use goes one release later, by a migration;
 - a server that is older than the functions it finds leaves them as they are.
 
-What the server offers beyond PostgreSQL itself (vectors) is looked for at every start.
+What the server offers beyond PostgreSQL itself (vectors) is looked for at every start, and so are
+the tables that will be written to next (stretches.py).
 
 All of it happens under one advisory lock. Nobody waits for it, or for a lock on a table, in the
 server's queues for long: behind whoever waits for a table stands everybody else who needs it, and
@@ -45,7 +46,7 @@ _IDLE_MS = "30000"
 _LIMITS = Limits(lock=2)
 _TRIES, _PAUSE_SECONDS = 200, 2.0
 _TURN_SECONDS, _SAY_EVERY = 0.25, 120
-_AT_START = "SELECT embeddings_at_start()"
+_AT_START = "SELECT embeddings_at_start(), activity_at_start(), object_events_at_start()"
 _FILE = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (

@@ -20,7 +20,7 @@ from safelight.errors import (
 )
 from safelight.http.described import Described, HistoryItem, PageOf
 from safelight.http.errors import as_safelight_error
-from safelight.http.frame import DatabaseDep, provided, services
+from safelight.http.frame import DatabaseDep, ReadsDep, provided, services
 from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.http.short_road import raise_again
 from safelight.infra import activity
@@ -151,7 +151,7 @@ router.include_router(uploading)
 )
 async def images(
     access: AsViewer,
-    db: DatabaseDep,
+    db: ReadsDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     status: Annotated[ImageStatus | None, Query(description="Only those in this state.")] = None,
@@ -219,7 +219,7 @@ def _shown(
 async def history(
     image_id: str,
     caller: ViewerById,
-    db: DatabaseDep,
+    db: ReadsDep,
     cursors: CursorsDep,
     wanted: PageRequest,
 ) -> dict[str, Any]:

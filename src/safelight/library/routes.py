@@ -10,7 +10,7 @@ from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound
 from safelight.http.content import Stored, respond, soon
 from safelight.http.described import Described, EmptyAnswer, HistoryItem, PageOf, bytes_of
-from safelight.http.frame import DatabaseDep, provided
+from safelight.http.frame import DatabaseDep, ReadsDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
@@ -33,7 +33,7 @@ ShownStatus = Literal["pending", "running", "done", "failed"]
 @router.get("", summary="The library, newest first", response_model=PageOf[EntryAnswer])
 async def uploads(
     access: AsViewer,
-    db: DatabaseDep,
+    db: ReadsDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     label: Annotated[str | None, Query(max_length=200, description="Exactly this label.")] = None,
@@ -85,7 +85,7 @@ async def content(
     "/{name}/history", summary="Why this entry is as it is", response_model=PageOf[HistoryItem]
 )
 async def history(
-    name: str, access: AsViewer, db: DatabaseDep, cursors: CursorsDep, wanted: PageRequest
+    name: str, access: AsViewer, db: ReadsDep, cursors: CursorsDep, wanted: PageRequest
 ) -> dict[str, Any]:
     limit, cursor = wanted
     organization, subject = access.organization, f"upload:{name}"

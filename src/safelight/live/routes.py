@@ -24,7 +24,7 @@ from safelight.accounts.access import Role, authorize
 from safelight.accounts.guard import Access, AsViewer, identify
 from safelight.errors import RateLimited, SafelightError
 from safelight.http.described import Described, PageOf
-from safelight.http.frame import DatabaseDep, provided
+from safelight.http.frame import DatabaseDep, ReadsDep, provided
 from safelight.http.paging import DEFAULT_LIMIT, LARGEST, Limit
 from safelight.infra import activity
 from safelight.infra.bus import Bus
@@ -201,7 +201,7 @@ def _text(message: dict[str, Any]) -> str:
 )
 async def poll(
     access: AsViewer,
-    db: DatabaseDep,
+    db: ReadsDep,
     messages: Annotated[Messages, provided(Messages)],
     after: Seq | None = None,
     limit: Limit = DEFAULT_LIMIT,

@@ -110,12 +110,13 @@ async def listed(db: Database, prefix: str, after: str, limit: int) -> list[List
 
 @write
 async def purge_deleted(db: Database, before: int) -> None:
-    """Drops index rows of objects long gone, and events long delivered."""
+    """Drops index rows of objects long gone, and events long delivered, of the present stretch."""
     await db.execute(
         """
         WITH gone AS (DELETE FROM objects WHERE NOT present AND event_time < $1)
         DELETE FROM object_events WHERE id IN (
             SELECT id FROM object_events WHERE delivered_at IS NOT NULL AND received_at < $1
+                AND id >= (SELECT stretch_of('object_events_id_seq') * stretch_size())
             ORDER BY id LIMIT 10000)
         """,
         before,
@@ -147,8 +148,9 @@ async def created_other(db: Database, before: ObjectEvent, marker: str, since: i
         await db.fetchval(
             """
             SELECT EXISTS (
-                SELECT FROM object_events
-                WHERE id BETWEEN $1 - 5000 AND $1 AND key = $2 AND action = 'created'
+                SELECT FROM (
+                    SELECT * FROM object_events WHERE id <= $1 ORDER BY id DESC LIMIT 5000
+                ) AS few WHERE key = $2 AND action = 'created'
                   AND event_time > $3 AND event_time <= $4
                   AND metadata ->> 'idempotencyKey' IS DISTINCT FROM $5)
             """,

@@ -24,6 +24,7 @@ from safelight.infra.history import Line
 from safelight.infra.lost_found import HANDFUL, KEPT_MS
 from safelight.infra.metrics import Metrics
 from safelight.infra.steady import SteadyTime
+from safelight.infra.stretches import Stretched
 from safelight.objects import repo
 from safelight.objects.local import Blobs
 from safelight.objects.shelves import SHARDS
@@ -41,6 +42,7 @@ _SCRUB = "scrub"
 _SCRUBBED_AT_A_TIME = 10
 _DRAFT_MS = DAY_MS
 _REMEMBERED_MS = 30 * DAY_MS  # longer than any event is on its way
+EVENTS = Stretched("object_events", "object_events_id_seq", "delivered_at IS NULL")
 
 
 class Collect:
@@ -233,6 +235,7 @@ class PurgeObjects:
         await asyncio.to_thread(_discard, self._drafts, now - _DRAFT_MS)
         steady = await SteadyTime(self._units.db, self._units.clock).now_ms()
         await repo.purge_deleted(self._units.db, steady - _REMEMBERED_MS)
+        await EVENTS.tend(self._units.db, steady)
 
 
 def _discard(drafts: Path, before_ms: int) -> None:

@@ -22,3 +22,19 @@ BEGIN
     RETURN CASE WHEN FOUND THEN currval('activity_seq') END;
 END
 $$;
+
+CREATE OR REPLACE FUNCTION activity_at_start() RETURNS void
+LANGUAGE sql AS $$ SELECT stretches_ahead('activity', 'activity_seq') $$;
+
+-- Whether lines about a subject are still part of a story: as long as it is there, or its tombstone. Asked
+-- about lines that the feed does not show any more. What is not known by name here is kept.
+CREATE OR REPLACE FUNCTION story_needed(p_organization text, p_subject text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN CASE split_part(p_subject, ':', 1)
+        WHEN 'upload' THEN library_remembers(p_organization, substr(p_subject, 8))
+        WHEN 'image' THEN image_remembered(substr(p_subject, 7))
+        ELSE p_subject IS NOT NULL
+    END;
+END
+$$;

@@ -555,3 +555,34 @@ BEGIN
       AND idempotency_key = p_marker AND run = p_run AND status = ANY (p_from);
 END
 $$;
+
+-- Forgets runs that ended before a time and whose marker is no longer their entry's, of so many runs after a
+-- place, and answers the next place; NULL: that was all. What is under way, and every run of a marker that
+-- an entry has, stays. By its key and not by stretches of time: a run is looked for by its marker alone, and
+-- each stretch would have to be asked.
+CREATE OR REPLACE FUNCTION classification_runs_forget(
+    p_after text[], p_before bigint, p_limit integer
+) RETURNS text[]
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    walked classification_runs[];
+BEGIN
+    SELECT array_agg(each) INTO walked FROM (
+        SELECT each FROM classification_runs AS each
+        WHERE (organization, name, idempotency_key, run)
+            > (p_after[1], p_after[2], p_after[3], p_after[4]::integer)
+        ORDER BY organization, name, idempotency_key, run LIMIT p_limit
+    ) AS ordered;
+    DELETE FROM classification_runs AS known USING unnest(walked) AS seen
+    WHERE known.organization = seen.organization AND known.name = seen.name
+      AND known.idempotency_key = seen.idempotency_key AND known.run = seen.run
+      AND NOT classification_under_way(known.status)
+      AND coalesce(known.finished_at, known.started_at) < p_before
+      AND NOT library_marked(known.organization, known.name, known.idempotency_key);
+    IF cardinality(walked) = p_limit THEN
+        RETURN ARRAY[walked[p_limit].organization, walked[p_limit].name,
+                     walked[p_limit].idempotency_key, walked[p_limit].run::text];
+    END IF;
+    RETURN NULL;
+END
+$$;

@@ -292,3 +292,14 @@ $$;
 -- Of an image's bytes, as they were received.
 CREATE OR REPLACE FUNCTION image_checksum(p_image text) RETURNS text
 LANGUAGE sql STABLE AS $$ SELECT checksum FROM images WHERE id = p_image $$;
+
+-- Whether an image is still something of its own: not stored, or not yet, or the name that it was stored
+-- under is remembered.
+CREATE OR REPLACE FUNCTION image_remembered(p_image text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM FROM images
+    WHERE id = p_image AND (status <> 'STORED' OR library_remembers(organization, name));
+    RETURN FOUND;
+END
+$$;

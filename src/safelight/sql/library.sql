@@ -564,7 +564,7 @@ CREATE OR REPLACE FUNCTION library_in_bytes() RETURNS boolean
 LANGUAGE sql STABLE AS $$ SELECT 'B'::text < 'a'::text AND '-b'::text < 'a'::text $$;
 
 -- The entries of an organization after a name, in the order of their bytes. Where the database has another
--- order, uploads_by_bytes (migration 8) has this one.
+-- order, uploads_by_bytes (migration 9) has this one.
 CREATE OR REPLACE FUNCTION library_after(p_organization text, p_after text, p_limit integer)
 RETURNS SETOF uploads
 LANGUAGE plpgsql STABLE SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
@@ -577,6 +577,28 @@ BEGIN
         WHERE organization = p_organization AND name COLLATE "C" > p_after COLLATE "C"
         ORDER BY name COLLATE "C" LIMIT p_limit;
     END IF;
+END
+$$;
+
+-- Whether an entry has this marker.
+CREATE OR REPLACE FUNCTION library_marked(p_organization text, p_name text, p_marker text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM FROM uploads
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+    RETURN FOUND;
+END
+$$;
+
+-- Whether a name has an entry, or had one and its tombstone is there.
+CREATE OR REPLACE FUNCTION library_remembers(p_organization text, p_name text) RETURNS boolean
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    PERFORM FROM uploads WHERE organization = p_organization AND name = p_name;
+    IF NOT FOUND THEN
+        PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name;
+    END IF;
+    RETURN FOUND;
 END
 $$;
 

@@ -50,3 +50,7 @@ LANGUAGE sql AS $$ SELECT pg_try_advisory_xact_lock_shared(8, hashtext(p_owner))
 -- 12: which pictures of an organization are public or ruled out; taken by whoever adds to either.
 CREATE OR REPLACE FUNCTION pictures_lock(p_organization text) RETURNS void
 LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(12, hashtext(p_organization)) $$;
+
+-- 13: making stretches, and going on to the next one.
+CREATE OR REPLACE FUNCTION stretches_lock() RETURNS void
+LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock(13, 0) $$;

@@ -426,3 +426,6 @@ BEGIN
     PERFORM ticket_end(p_ticket, p_action, p_key, false);
 END
 $$;
+
+CREATE OR REPLACE FUNCTION object_events_at_start() RETURNS void
+LANGUAGE sql AS $$ SELECT stretches_ahead('object_events', 'object_events_id_seq') $$;

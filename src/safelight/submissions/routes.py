@@ -20,7 +20,7 @@ from safelight.accounts.guard import (
 from safelight.errors import NotFound
 from safelight.http.content import Stored, respond
 from safelight.http.described import Described, HistoryItem, PageOf, bytes_of
-from safelight.http.frame import ClockDep, DatabaseDep, provided
+from safelight.http.frame import ClockDep, DatabaseDep, ReadsDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
 from safelight.infra import activity
 from safelight.infra.db import Database
@@ -136,7 +136,7 @@ async def submission(
 async def history(
     submission_id: str,
     caller: ViewerById,
-    db: DatabaseDep,
+    db: ReadsDep,
     cursors: CursorsDep,
     wanted: PageRequest,
 ) -> dict[str, Any]:

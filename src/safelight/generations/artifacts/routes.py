@@ -18,7 +18,7 @@ from safelight.generations.routes import visible as visible_generation
 from safelight.generations.show import show_artifact
 from safelight.http.content import Stored, respond
 from safelight.http.described import Described, PageOf, bytes_of
-from safelight.http.frame import DatabaseDep, provided
+from safelight.http.frame import DatabaseDep, ReadsDep, provided
 from safelight.http.paging import Cursors, CursorsDep, PageRequest, page
 from safelight.infra.db import Database
 from safelight.objects.store import ObjectStore
@@ -29,7 +29,7 @@ router = APIRouter(tags=["artifacts"], route_class=Described)
 @router.get("/artifacts", summary="Artifacts, newest first", response_model=PageOf[ArtifactAnswer])
 async def artifacts(
     access: AsViewer,
-    db: DatabaseDep,
+    db: ReadsDep,
     cursors: CursorsDep,
     wanted: PageRequest,
     tag: Annotated[str | None, Query(description="Its own tag, or its generation's.")] = None,
@@ -47,7 +47,7 @@ async def artifacts(
 async def artifacts_of(
     generation_id: str,
     caller: ViewerById,
-    db: DatabaseDep,
+    db: ReadsDep,
     cursors: CursorsDep,
     wanted: PageRequest,
 ) -> dict[str, Any]:
