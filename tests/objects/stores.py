@@ -80,15 +80,15 @@ class Bucket:
     name: str
     client: Any
 
-    def url(self, **parameters: str) -> str:
+    def url(self, prefix: str = "", **parameters: str) -> str:
         more = "".join(f"&{key}={value}" for key, value in parameters.items())
-        return f"s3://{self.name}?endpoint={self.server}&{CREDENTIALS}{more}"
+        return f"s3://{self.name}/{prefix}?endpoint={self.server}&{CREDENTIALS}{more}"
 
     def store(self, db: Database, spool: Path, clock: Watch, **parameters: str) -> S3Store:
         url = parse_url(self.url(**parameters))
         return S3Store(
             db, url.open(repeat=True), url.open(repeat=False), clock, RandomIds(), spool,
-            telling=url.telling, where=url.where,
+            telling=url.telling, where=url.where, storage_class=url.storage_class,
         )  # fmt: skip
 
     def keys(self) -> list[str]:

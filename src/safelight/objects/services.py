@@ -3,6 +3,7 @@ works on it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -26,6 +27,9 @@ from safelight.objects.reconcile import Originals, Reconcile
 from safelight.objects.store import BlobFiles, ObjectStore, StoreUnavailable
 from safelight.objects.upkeep import Collect, PurgeObjects, Scrub
 
+if TYPE_CHECKING:
+    from safelight.objects.bucket import S3Url
+
 UpkeepTask = Callable[[], Awaitable[object]]
 
 
@@ -35,7 +39,7 @@ class OpenedStore:
 
     store: ObjectStore
     upkeep: Mapping[JobKind[Nothing], UpkeepTask]
-    bucket: str | None = None
+    url: "S3Url | None" = None
     files: BlobFiles | None = None
 
     @property
@@ -68,7 +72,7 @@ async def _s3(base: Base, originals: Originals) -> OpenedStore:
     spool = base.settings.data_dir.absolute() / "spool"
     store = S3Store(
         base.db, url.open(repeat=True), url.open(repeat=False), base.clock, base.ids, spool,
-        telling=url.telling, where=url.where,
+        telling=url.telling, where=url.where, storage_class=url.storage_class,
     )  # fmt: skip
     try:
         await store.ready()
@@ -81,7 +85,7 @@ async def _s3(base: Base, originals: Originals) -> OpenedStore:
         PURGE: PurgeObjects(base.units, spool).run,
         RECONCILE: reconcile.run,
     }
-    return OpenedStore(store, upkeep, url.bucket)
+    return OpenedStore(store, upkeep, url)
 
 
 Opener = Callable[[Base, Originals], Awaitable[OpenedStore]]
@@ -96,7 +100,7 @@ async def open_store(base: Base, originals: Originals) -> OpenedStore:
 
 def open_objects(base: Base, opened: OpenedStore, deliver: Handle[DeliverPayload]) -> Feature:
     """`deliver` comes from above: it knows who reacts to events."""
-    intake = Intake(base.units, opened.bucket)
+    intake = _intake(base, opened)
     return Feature(
         services=(intake,),
         handlers=(
@@ -106,6 +110,13 @@ def open_objects(base: Base, opened: OpenedStore, deliver: Handle[DeliverPayload
         ),
         close=opened.store.close,
     )
+
+
+def _intake(base: Base, opened: OpenedStore) -> Intake:
+    url = opened.url
+    if url is None:
+        return Intake(base.units)
+    return Intake(base.units, url.bucket, url.prefix, heard=url.telling)
 
 
 async def _nothing() -> None:
