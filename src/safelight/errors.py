@@ -195,8 +195,8 @@ class Crowded(Unavailable):
     headers: ClassVar[dict[str, str]] = {"retry-after": "5"}
 
 
-class Replaced(Unavailable):
-    """It is being replaced again and again. Try again in a moment."""
+class Overwritten(Unavailable):
+    """It is being overwritten again and again. Try again in a moment."""
 
 
 class AnswerLost(Unavailable):

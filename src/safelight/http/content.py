@@ -12,7 +12,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from safelight.errors import RangeNotSatisfiable, Replaced, Unavailable
+from safelight.errors import Overwritten, RangeNotSatisfiable, Unavailable
 
 FIRST_BYTE_SECONDS = 10.0
 _LOOKS = 8
@@ -41,7 +41,7 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadPart:
     """Bytes `start` to `stop` (exclusive) of the whole that `of` tells of."""
 
     of: Stored
@@ -54,9 +54,9 @@ class Named(Protocol):
     """Bytes under a name that others may give to other bytes meanwhile."""
 
     async def look(self) -> Stored:
-        """What is there now. Its `open` raises `Replaced` when that is not there any more."""
+        """What is there now. Its `open` raises `Overwritten` when that is not there any more."""
 
-    async def read(self, start: int, stop: int | None) -> Reading:
+    async def read(self, start: int, stop: int | None) -> ReadPart:
         """What is there now, and these of its bytes."""
 
 
@@ -115,9 +115,9 @@ async def respond_named(request: Request, named: Named) -> Response:
         with suppress(RangeNotSatisfiable):  # its answer says the size
             return await _at_once(named, *plain)
     for _ in range(_LOOKS):
-        with suppress(Replaced):
+        with suppress(Overwritten):
             return await respond(request, await named.look())
-    raise Replaced
+    raise Overwritten
 
 
 async def _at_once(named: Named, start: int, stop: int | None, ranged: bool) -> Response:

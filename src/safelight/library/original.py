@@ -3,12 +3,12 @@
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
-from safelight.http.content import Reading, Stored
+from safelight.http.content import ReadPart, Stored
 from safelight.objects.store import ObjectInfo, ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class Original:
+class ServedOriginal:
     store: ObjectStore
     key: str
     name: str
@@ -16,9 +16,9 @@ class Original:
     async def look(self) -> Stored:
         return self._stored(await self.store.head(self.key))
 
-    async def read(self, start: int, stop: int | None) -> Reading:
+    async def read(self, start: int, stop: int | None) -> ReadPart:
         found = await self.store.get(self.key, start, stop)
-        return Reading(self._stored(found.info), found.start, found.stop, found.chunks)
+        return ReadPart(self._stored(found.info), found.start, found.stop, found.chunks)
 
     def _stored(self, info: ObjectInfo) -> Stored:
         async def read(start: int, stop: int) -> AsyncIterator[bytes]:

@@ -19,7 +19,7 @@ from safelight.library.answers import EntryAnswer, OneEntryAnswer
 from safelight.library.deletion import UploadDeletion
 from safelight.library.entry import Entry, LibraryFilter, RunStatus, entry_status
 from safelight.library.lists import repo as lists
-from safelight.library.original import Original
+from safelight.library.original import ServedOriginal
 from safelight.objects.keys import InvalidKey, InvalidName, object_key, prefix_query
 from safelight.objects.store import NoSuchObject, ObjectStore
 
@@ -76,7 +76,7 @@ async def content(
     if not await repo.shows(db, access.organization, name):
         raise NoSuchObject
     async with soon():
-        return await respond_named(request, Original(store, key, name))
+        return await respond_named(request, ServedOriginal(store, key, name))
 
 
 @router.get(

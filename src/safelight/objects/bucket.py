@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlsplit
 from obstore.exceptions import BaseError, PreconditionError
 from obstore.store import S3Store as Bucket
 
-from safelight.errors import ConfigurationError, RangeNotSatisfiable, Replaced
+from safelight.errors import ConfigurationError, Overwritten, RangeNotSatisfiable
 from safelight.objects.store import StoreUnavailable
 
 T = TypeVar("T")
@@ -114,7 +114,7 @@ async def asked(request: Awaitable[T], missing: str | None = None) -> T:
     except TimeoutError:
         raise
     except PreconditionError as error:
-        raise Replaced from error
+        raise Overwritten from error
     except (BaseError, OSError) as error:
         text = str(error)
         code = _CODE.search(text) or _STATUS.search(text)  # which stand far behind

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from safelight.errors import ConfigurationError, Replaced
+from safelight.errors import ConfigurationError, Overwritten
 from safelight.infra.db import Database
 from safelight.infra.failpoints import hit, reach
 from safelight.infra.files import (
@@ -352,7 +352,7 @@ class LocalStore:
     ) -> Content:
         info, blob = await self._find(key)
         if etag not in {None, info.etag}:
-            raise Replaced
+            raise Overwritten
         first, end = within(info.size, start, stop)
         opening = partial(self.open_blob, blob, info.size)
         return Content(info, first, end, self._chunks(blob, first, end), opening, blob)

@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 import obstore
 from obstore.store import S3Store as Bucket
 
-from safelight.errors import ConfigurationError, RangeNotSatisfiable, Replaced
+from safelight.errors import ConfigurationError, Overwritten, RangeNotSatisfiable
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.infra.files import CHUNK, ByteSource, Measured, OnDisk, Spool, measure
@@ -303,7 +303,7 @@ class S3Store:
             info = await self.head(key)
             if within(info.size, start, stop) == (0, 0):
                 return Content(info, 0, 0, _nothing())
-        raise Replaced
+        raise Overwritten
 
     async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
         stream = obstore.list(

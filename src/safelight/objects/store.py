@@ -234,7 +234,7 @@ class ObjectStore(Protocol):
         self, key: str, start: int = 0, stop: int | None = None, etag: str | None = None
     ) -> Content:
         """From `start` up to `stop` or the end. Raises `NoSuchObject`, `RangeNotSatisfiable` when
-        the range holds no byte, or `Replaced` when there is not what has that etag."""
+        the range holds no byte, or `Overwritten` when there is not what has that etag."""
 
     async def delete(self, key: str) -> Written:
         """A key that is not there is no error, and has its event as well."""

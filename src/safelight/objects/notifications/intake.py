@@ -23,8 +23,8 @@ class IntakeCounts:
 
 
 class Intake:
-    """`bucket` is ours, when there is one: a neighbour's events are not for us; nor are keys without
-    its `prefix`, nor anything when our own writes are all that count (`heard`)."""
+    """`bucket` is ours, when there is one: a neighbour's events are not for us; nor are keys
+    without its `prefix`, nor anything when our own writes are all that counts (not `heard`)."""
 
     def __init__(
         self, units: Units, bucket: str | None = None, prefix: str = "", *, heard: bool = True
@@ -50,8 +50,8 @@ class Intake:
             unit.announce(TOPIC, DELIVER.name)
         if found.events and not self._heard:
             structlog.get_logger().warning(
-                "object events were ignored: Safelight tells of its own writes. Add events=bucket to "
-                "SAFELIGHT_OBJECT_STORE_URL, or end the bucket's notifications",
+                "object events were ignored: Safelight tells of its own writes. Add events=bucket "
+                "to SAFELIGHT_OBJECT_STORE_URL, or end the bucket's notifications",
                 count=len(found.events),
             )
         return _told(found, len(notices))
