@@ -35,6 +35,10 @@ from safelight.setting_kinds import (
 
 PREFIX = "SAFELIGHT_"
 EXAMPLE_VARIABLE = "SAFELIGHT_TOKEN"  # what our pages have people export for curl; not a setting
+_AWS = {
+    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+}  # fmt: skip
 SHORTEST_CACHE = 60  # seconds, AI Gateway's own limit
 
 
@@ -97,6 +101,10 @@ class Settings(BaseSettings):
     )
     object_store_url: StoreAddress = Field(
         "local", description="`local`, or `s3://bucket?endpoint=…&region=…`."
+    )
+    downloads: Literal["proxied", "presigned"] = Field(
+        "proxied",
+        description="Who sends originals and artifacts of a bucket: we, or the bucket itself.",
     )
     ingest_dir: Path | None = Field(
         None, description="Where uploads wait for storage. Default: `ingest` in the data directory."
@@ -299,6 +307,11 @@ class Settings(BaseSettings):
                 "SAFELIGHT_SAFETY_BLOCK_SCORE must not be smaller than "
                 "SAFELIGHT_SAFETY_REVIEW_SCORE: a person is asked about what is not yet rejected"
             )
+        if self.downloads == "presigned" and self.object_store_url == "local":
+            raise ValueError(
+                "SAFELIGHT_DOWNLOADS=presigned needs a bucket (SAFELIGHT_OBJECT_STORE_URL=s3://…): "
+                "files of the built-in store have no address of their own"
+            )
         if self.classifier == "workers-ai" and self.workers_ai_url is None:
             raise ValueError("SAFELIGHT_CLASSIFIER=workers-ai also needs SAFELIGHT_WORKERS_AI_URL")
         if self.classifier == "onnx" and self.onnx_model is None:
@@ -336,6 +349,14 @@ def load(overrides: Mapping[str, Any] | None = None) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         raise ConfigurationError(_in_words(error)) from None
+
+
+def aws_variables() -> dict[str, str]:
+    """What Amazon's own tools take from the environment, by its name without `AWS_`."""
+    named = {
+        name.removeprefix("AWS_").lower(): os.environ[name] for name in _AWS & os.environ.keys()
+    }
+    return {name: value for name, value in named.items() if value}
 
 
 def _refuse_unknown_variables() -> None:

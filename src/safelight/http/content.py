@@ -120,6 +120,14 @@ async def respond_named(request: Request, named: Named) -> Response:
     raise Overwritten
 
 
+def elsewhere(request: Request, stored: Stored, address: str) -> Response:
+    """Whoever may have it fetches it there, unless he has it already."""
+    headers = {"etag": f'"{stored.etag}"', "cache-control": "private, no-store"}
+    if _matches(request.headers.get("if-none-match"), headers["etag"]):
+        return Response(None, 304, headers)
+    return Response(None, 302, {**headers, "location": address})
+
+
 async def _at_once(named: Named, start: int, stop: int | None, ranged: bool) -> Response:
     async with soon():
         found = await named.read(start, stop)
@@ -155,8 +163,12 @@ def _headers(stored: Stored) -> dict[str, str]:
         "content-security-policy": _INERT,
     }
     if stored.name:
-        headers["content-disposition"] = f"inline; filename*=UTF-8''{quote(stored.name, safe='')}"
+        headers["content-disposition"] = disposition(stored.name)
     return headers
+
+
+def disposition(name: str) -> str:
+    return f"inline; filename*=UTF-8''{quote(name, safe='')}"
 
 
 def _of_part(stored: Stored, start: int, stop: int, *, ranged: bool) -> tuple[int, dict[str, str]]:

@@ -7,7 +7,7 @@ from starlette.responses import JSONResponse
 
 from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound
-from safelight.http.content import respond_named, soon
+from safelight.http.content import disposition, elsewhere, respond_named, soon
 from safelight.http.described import Described, EmptyAnswer, HistoryItem, PageOf, bytes_of
 from safelight.http.frame import DatabaseDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
@@ -20,6 +20,7 @@ from safelight.library.deletion import UploadDeletion
 from safelight.library.entry import Entry, LibraryFilter, RunStatus, entry_status
 from safelight.library.lists import repo as lists
 from safelight.library.original import ServedOriginal
+from safelight.objects.downloads import Downloads
 from safelight.objects.keys import InvalidKey, InvalidName, object_key, prefix_query
 from safelight.objects.store import NoSuchObject, ObjectStore
 
@@ -70,13 +71,19 @@ async def content(
     access: AsViewer,
     db: DatabaseDep,
     store: Annotated[ObjectStore, provided(ObjectStore)],
+    downloads: Annotated[Downloads, provided(Downloads)],
 ) -> Response:
     """The library's, not all that somebody may have put beside it."""
     key = _key(access.organization, name)
     if not await repo.shows(db, access.organization, name):
         raise NoSuchObject
+    original = ServedOriginal(store, key, name)
     async with soon():
-        return await respond_named(request, ServedOriginal(store, key, name))
+        if downloads.sends(request.method):
+            stored = await original.look()
+            address = downloads.address(key, stored.content_type, disposition(name))
+            return elsewhere(request, stored, address)
+        return await respond_named(request, original)
 
 
 @router.get(

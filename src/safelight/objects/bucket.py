@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +13,7 @@ from obstore.exceptions import BaseError, PreconditionError
 from obstore.store import S3Store as Bucket
 
 from safelight.errors import ConfigurationError, Overwritten, RangeNotSatisfiable
+from safelight.objects.signing import BucketSigner
 from safelight.objects.store import StoreUnavailable
 
 T = TypeVar("T")
@@ -43,6 +44,18 @@ class S3Url:
         """For people, without credentials."""
         place = f"{self.bucket}/{self.prefix}".rstrip("/")
         return f"{place} at {self.options.get('endpoint', 'Amazon S3')}"
+
+    def signer(self, variables: Mapping[str, str]) -> BucketSigner | None:
+        """`variables` are the AWS_* ones. None where the credentials are not written down, as those
+        of a machine's own role."""
+        known = {**variables, **self.options}
+        key_id, secret = known.get("access_key_id"), known.get("secret_access_key")
+        if not key_id or not secret:
+            return None
+        region = known.get("region", "us-east-1")
+        endpoint = self.options.get("endpoint", f"https://s3.{region}.amazonaws.com").rstrip("/")
+        where = f"{endpoint}/{self.bucket}"
+        return BucketSigner(where, region, key_id, secret, known.get("session_token"))
 
     def open(self, *, repeat: bool) -> Bucket:
         """What the address does not say, AWS_* variables may. `repeat`: send again by itself."""

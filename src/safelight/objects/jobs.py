@@ -35,8 +35,9 @@ COLLECT = JobKind("objects.collect", payload=Nothing, limit=1)
 SCRUB = JobKind("objects.scrub", payload=Nothing, limit=1)
 RECONCILE = JobKind("objects.settle", payload=Nothing, limit=1)
 PURGE = JobKind("objects.tidy", payload=Nothing, limit=1)
+ABORT = JobKind("objects.abort", payload=Nothing, limit=1)
 
-UPKEEP = (COLLECT, SCRUB, RECONCILE, PURGE)
+UPKEEP = (COLLECT, SCRUB, RECONCILE, PURGE, ABORT)
 KINDS: tuple[JobKind[Any], ...] = (DELIVER, REJECTED, *UPKEEP)
 
 
@@ -46,4 +47,5 @@ def schedules(_: Settings) -> tuple[Schedule, ...]:
         Schedule(SCRUB, HOUR),
         Schedule(RECONCILE, MINUTE),
         Schedule(PURGE, HOUR),
+        Schedule(ABORT, HOUR),
     )

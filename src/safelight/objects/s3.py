@@ -306,8 +306,8 @@ class S3Store:
         raise Overwritten
 
     async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
-        # obstore drops a slash at the end, and after a folder's own name SeaweedFS goes on behind all
-        # that is in it. No name is a space.
+        # obstore drops a slash at the end, and after a folder's own name SeaweedFS goes on behind
+        # all that is in it. No name is a space.
         offset = f"{after} " if after.endswith("/") else after or None
         stream = obstore.list(
             self._bucket, prefix.rstrip("/") or None, offset=offset, chunk_size=limit

@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from safelight.errors import ConfigurationError
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import Handle, Handler, upkeep
 from safelight.infra.queue.jobs import JobKind, Nothing
 from safelight.objects.claim import claim_blobs
+from safelight.objects.downloads import Downloads
 from safelight.objects.jobs import (
+    ABORT,
     COLLECT,
     DELIVER,
     PURGE,
@@ -24,8 +27,11 @@ from safelight.objects.jobs import (
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.reconcile import Originals, Reconcile
+from safelight.objects.signing import BucketSigner
 from safelight.objects.store import BlobFiles, ObjectStore, StoreUnavailable
+from safelight.objects.unfinished import AbortUnfinished
 from safelight.objects.upkeep import Collect, PurgeObjects, Scrub
+from safelight.settings import aws_variables
 
 if TYPE_CHECKING:
     from safelight.objects.bucket import S3Url
@@ -41,6 +47,7 @@ class OpenedStore:
     upkeep: Mapping[JobKind[Nothing], UpkeepTask]
     url: "S3Url | None" = None
     files: BlobFiles | None = None
+    signer: BucketSigner | None = None
 
     @property
     def telling(self) -> bool:
@@ -69,6 +76,13 @@ async def _s3(base: Base, originals: Originals) -> OpenedStore:
     from safelight.objects.s3 import S3Store
 
     url = parse_url(base.settings.object_store_url)
+    signer = url.signer(aws_variables())
+    if base.settings.downloads == "presigned" and signer is None:
+        raise ConfigurationError(
+            "SAFELIGHT_DOWNLOADS=presigned needs credentials that can sign: access_key_id and "
+            "secret_access_key in SAFELIGHT_OBJECT_STORE_URL, or AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY. A machine's own role cannot."
+        )
     spool = base.settings.data_dir.absolute() / "spool"
     store = S3Store(
         base.db, url.open(repeat=True), url.open(repeat=False), base.clock, base.ids, spool,
@@ -85,7 +99,9 @@ async def _s3(base: Base, originals: Originals) -> OpenedStore:
         PURGE: PurgeObjects(base.units, spool).run,
         RECONCILE: reconcile.run,
     }
-    return OpenedStore(store, upkeep, url)
+    if signer:
+        upkeep[ABORT] = AbortUnfinished(signer, url.prefix, base.clock).run
+    return OpenedStore(store, upkeep, url, signer=signer)
 
 
 Opener = Callable[[Base, Originals], Awaitable[OpenedStore]]
@@ -102,7 +118,7 @@ def open_objects(base: Base, opened: OpenedStore, deliver: Handle[DeliverPayload
     """`deliver` comes from above: it knows who reacts to events."""
     intake = _intake(base, opened)
     return Feature(
-        services=(intake,),
+        services=(intake, _downloads(base, opened)),
         handlers=(
             Handler(DELIVER, deliver),
             Handler(REJECTED, intake.handle_rejected),
@@ -117,6 +133,12 @@ def _intake(base: Base, opened: OpenedStore) -> Intake:
     if url is None:
         return Intake(base.units)
     return Intake(base.units, url.bucket, url.prefix, heard=url.telling)
+
+
+def _downloads(base: Base, opened: OpenedStore) -> Downloads:
+    if opened.url is None or base.settings.downloads == "proxied":
+        return Downloads(base.clock)
+    return Downloads(base.clock, opened.signer, opened.url.prefix)
 
 
 async def _nothing() -> None:
