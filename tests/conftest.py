@@ -21,6 +21,7 @@ from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.migrate import migrate
 from safelight.infra.postgres.server import EmbeddedPostgres
+from seaweed import Seaweed, seaweed
 
 _numbers = itertools.count(1)
 _MEMORY, _ROOM = Path("/dev/shm"), 4 * 1024**3
@@ -140,6 +141,13 @@ def reachable_directory() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="safelight-", dir=_MEMORY if roomy else None) as name:
         Path(name).chmod(0o711)
         yield Path(name)
+
+
+@pytest.fixture(scope="session")
+def weed() -> Iterator[Seaweed]:
+    """An S3 server for whoever wants more of one than moto; its buckets are the tests'."""
+    with seaweed() as server:
+        yield server
 
 
 @pytest.fixture

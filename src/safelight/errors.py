@@ -195,6 +195,10 @@ class Crowded(Unavailable):
     headers: ClassVar[dict[str, str]] = {"retry-after": "5"}
 
 
+class Overwritten(Unavailable):
+    """It is being overwritten again and again. Try again in a moment."""
+
+
 class AnswerLost(Unavailable):
     """The database went away before it answered. What you asked for may have been done; look before
     you send it again."""

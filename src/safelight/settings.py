@@ -118,6 +118,10 @@ class Settings(BaseSettings):
         description="The queue that a bucket's notifications are fetched from: "
         "`cloudflare-queue://ACCOUNT/QUEUE?token=…` or `sqs://ACCOUNT/QUEUE?region=…`.",
     )
+    downloads: Literal["proxied", "presigned"] = Field(
+        "proxied",
+        description="Who sends originals and artifacts of a bucket: we, or the bucket itself.",
+    )
     ingest_dir: Path | None = Field(
         None, description="Where uploads wait for storage. Default: `ingest` in the data directory."
     )
@@ -321,6 +325,11 @@ class Settings(BaseSettings):
             )
         if self.database_direct_url and not self.database_url:
             raise ValueError("SAFELIGHT_DATABASE_DIRECT_URL also needs SAFELIGHT_DATABASE_URL")
+        if self.downloads == "presigned" and self.object_store_url == "local":
+            raise ValueError(
+                "SAFELIGHT_DOWNLOADS=presigned needs a bucket (SAFELIGHT_OBJECT_STORE_URL=s3://…): "
+                "files of the built-in store have no address of their own"
+            )
         if self.classifier == "workers-ai" and self.workers_ai_url is None:
             raise ValueError("SAFELIGHT_CLASSIFIER=workers-ai also needs SAFELIGHT_WORKERS_AI_URL")
         if self.classifier == "onnx" and self.onnx_model is None:

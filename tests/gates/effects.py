@@ -36,6 +36,7 @@ OF_OTHERS = {
 WRAPPERS = {
     "commit_with", "sync_directory", "sync_together", "sync_tree", "write_all", "write_chunks",
     "_write_all", "write_private", "self._upload", "self._delete_bytes",
+    "self._abort",
 }  # fmt: skip
 LAST_WORDS = {name.rpartition(".")[2] for name in EFFECTS | WRAPPERS}
 STATEMENTS = {"execute", "executemany", "fetch", "fetchrow", "fetchval", "copy_records_to_table"}

@@ -38,6 +38,7 @@ from safelight.infra.queue.jobs import DAY
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.infra.reading import FreshReads
+from safelight.objects.downloads import Downloads
 from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.store import ObjectStore
 from safelight.sandbox.sandbox import Sandbox
@@ -200,6 +201,7 @@ async def world(
         )
         registry.add(store, as_type=ObjectStore)
         registry.add(clock, as_type=Clock)
+        registry.add(Downloads(clock))
         registry.add(ids, as_type=Ids)
         base = Base(settings, clock, ids, metrics, db, bus, queue, queue.units)
         for service in open_accounts(base, SECRET, CHEAP).services:

@@ -4,7 +4,6 @@ upload is what the bucket ends with, and a deleted name stays deleted."""
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 from faults.late_bucket import LateBucket, late_bucket
 from ingest.offloading import Yard
 from objects.shared import shared, shared_url
-from objects.stores import Bucket, Watch, events, make_bucket, s3_server
+from objects.stores import Bucket, Watch, events, fresh_bucket
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
@@ -23,28 +22,22 @@ from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.ingest.put_back import LOST
 from safelight.ingest.sweep import IngestSweep
 from safelight.objects.store import ObjectInfo, StoreUnavailable
+from seaweed import Seaweed
 
 __all__ = ["shared", "shared_url"]
 ENDED = Done(already=True)
 KEY = "acme/cat.jpg"
-_numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
 
 
 @pytest.fixture
-def late(s3: str) -> Iterator[LateBucket]:
-    with late_bucket(s3) as found:
+def late(weed: Seaweed) -> Iterator[LateBucket]:
+    with late_bucket(weed.address) as found:
         yield found
 
 
 @pytest.fixture
-def bucket(s3: str, late: LateBucket) -> Bucket:
-    made = make_bucket(s3, f"late-{next(_numbers)}")
+def bucket(weed: Seaweed, late: LateBucket) -> Bucket:
+    made = fresh_bucket(weed)
     return Bucket(late.address, made.name, made.client)
 
 

@@ -1,34 +1,27 @@
 """Offloading to a bucket: the same promises, kept without a transaction that spans both."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from itertools import count
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from ingest.offloading import Yard
 from objects.shared import shared, shared_url
-from objects.stores import Bucket, Watch, events, make_bucket, s3_server
+from objects.stores import Bucket, Watch, events, fresh_bucket
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.queue.jobs import Done, Retry
 from safelight.ingest.lifecycle import ImageStatus
+from seaweed import Seaweed
 
 __all__ = ["shared", "shared_url"]
 ENDED = Done(already=True)
-_numbers = count(1)
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
 
 
 @pytest.fixture
-def bucket(s3: str) -> Bucket:
-    return make_bucket(s3, f"offload-{next(_numbers)}")
+def bucket(weed: Seaweed) -> Bucket:
+    return fresh_bucket(weed)
 
 
 @pytest.fixture(params=["own", "bucket"])

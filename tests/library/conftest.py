@@ -3,6 +3,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -44,7 +45,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
 async def make_world(database: Database, root: Path, quiet: None) -> AsyncIterator[MakeWorld]:
     made: list[World] = []
 
-    def make(**how: bool) -> World:
+    def make(**how: Any) -> World:
         made.append(World(database, root, **how))
         return made[-1]
 

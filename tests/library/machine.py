@@ -75,6 +75,9 @@ TELLING = st.one_of(
 )
 
 
+LOSING = st.one_of(TELLING, move("lose_notice", PICKS))
+
+
 class Machine(RuleBasedStateMachine):
     """One example is one organization; its end is judged after everything was delivered."""
 
@@ -116,6 +119,15 @@ class BuiltInStore(Machine):
     """With events of our own, and others that come from outside: repeated, late or made up."""
 
     @rule(one=BUILT_IN)
+    def play(self, one: Move) -> None:
+        self._play(one)
+
+
+class LosingBucket(Machine):
+    """With one of which some notifications are lost as well. Looking finds what they would have
+    told."""
+
+    @rule(one=LOSING)
     def play(self, one: Move) -> None:
         self._play(one)
 

@@ -189,6 +189,9 @@ class Moves:
         await self.world.lose(pick)
         await self.work(*then)
 
+    async def lose_notice(self, pick: int) -> None:
+        self._lost = self.world.lose_notice(pick) or self._lost
+
     async def retain(self, days: int) -> None:
         await self.world.retain(days)
 

@@ -9,7 +9,7 @@ from obstore.store import MemoryStore
 
 from library.dated import DatedStore
 from library.scripted import Scripted
-from objects.stores import Local, Watch
+from objects.stores import Bucket, Local, Watch
 from safelight.classification import jobs as classification
 from safelight.classification.services import open_classification
 from safelight.infra.base import Base
@@ -28,6 +28,7 @@ from safelight.library.project import Deliver
 from safelight.library.retention.retention import Retention
 from safelight.library.services import open_library
 from safelight.objects import jobs as objects
+from safelight.objects.bucket import parse_url
 from safelight.objects.events import Action
 from safelight.objects.local import LocalStore
 from safelight.objects.notifications.intake import Intake
@@ -40,8 +41,9 @@ START = 1_800_000_000_000
 
 class Services:
     """`telling` exchanges the built-in store for a bucket (obstore's, in memory) whose notifications,
-    and not our own events, tell of what happens in it; `bucket` for one that tells nothing. `short`:
-    uploads take the short road where it is open."""
+    and not our own events, tell of what happens in it; `bucket` for one that tells nothing, and
+    `there` says of which server it is instead. `short`: uploads take the short road where it is
+    open."""
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Services:
         bucket: bool = False,
         remote: bool = False,
         short: bool = False,
+        there: Bucket | None = None,
     ) -> None:
         self.db = db
         self.telling = telling
@@ -60,7 +63,8 @@ class Services:
         self.clock = Watch(START)
         self.directory = IngestDirectory(root / "ingest", RandomIds())
         self.classifier = Scripted(remote=remote)
-        self.bucket = MemoryStore()
+        self.there = there
+        self.bucket: Any = parse_url(there.url()).open(repeat=True) if there else MemoryStore()
         self.store = self._open_store(root, bucket=bucket or telling)
         self.bus = Bus(db, "world")
         self.bus._company_until = 0.0  # nobody listens
@@ -104,9 +108,8 @@ class Services:
     def _open_store(self, root: Path, *, bucket: bool) -> ObjectStore:
         if not bucket:
             return Local(self.db, root / "blobs", self.clock).store
-        memory: Any = self.bucket  # the same interface as any of obstore's
         return DatedStore(
-            self.db, memory, memory, self.clock, RandomIds(), root / "spool",
+            self.db, self.bucket, self.bucket, self.clock, RandomIds(), root / "spool",
             telling=self.telling, where="memory",
         )  # fmt: skip
 

@@ -221,7 +221,8 @@ async def test_bytes_that_do_not_come_are_told_soon(
     held = late.hold(method, "default/a.jpg", answer=None)
     with monkeypatch.context() as impatient:
         impatient.setattr("safelight.http.content.FIRST_BYTE_SECONDS", 1.0)
-        answer = await api.client.get("/api/organizations/default/uploads/a.jpg/content")
+        path = "/api/organizations/default/uploads/a.jpg/content"
+        answer = await api.client.get(path, headers={"if-none-match": "nothing"})
     assert held.requests
     assert (answer.status_code, answer.json()["code"]) == (503, "UNAVAILABLE")
     assert "bytes" in answer.json()["error"]

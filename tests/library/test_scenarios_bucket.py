@@ -1,7 +1,7 @@
 """The same with a bucket whose notifications are the only events: their order is the test's."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from itertools import permutations
 from pathlib import Path
 
@@ -11,22 +11,17 @@ from harness import picture
 from inprocess import application
 from library.api import EVENTS_TOKEN, Api, Json, created, deleted
 from library.scripted import Scripted, label_of
-from objects.stores import Bucket, make_bucket, s3_server
+from objects.stores import Bucket, fresh_bucket
 from safelight.testing.waiting import until
+from seaweed import Seaweed
 
 pytestmark = pytest.mark.usefixtures("quiet")
 RED, BLUE = picture(colour="red"), picture(colour="blue")
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
-
-
 @pytest.fixture
-def bucket(s3: str) -> Bucket:
-    return make_bucket(s3, "library")
+def bucket(weed: Seaweed) -> Bucket:
+    return fresh_bucket(weed)
 
 
 @pytest.fixture

@@ -81,7 +81,8 @@ async def _marker_in_bucket(world: World, name: str) -> str | None:
         found = await obstore.get_async(world.bucket, f"{world.organization}/{name}")
     except FileNotFoundError:
         return None
-    marker: str = found.attributes["idempotencyKey"]
+    # A real one forgets the case of names.
+    marker: str = {key.lower(): value for key, value in found.attributes.items()}["idempotencykey"]
     return marker
 
 

@@ -75,6 +75,8 @@ class World(Services):
         """What an accepted upload leaves: file, row, history and job."""
         now = self.clock.now_ms()
         image_id = self.ids.image(now)
+        if self.there:  # its etags say no more than the bytes do
+            content += image_id.encode()
         path = self.directory.path / f"{image_id}.jpg"
         path.write_bytes(content)
         image = Image(
@@ -162,6 +164,13 @@ class World(Services):
             await self.tell(*(notice.body for notice in notices))
         for notice in notices:
             notice.sent = True
+
+    def lose_notice(self, nth: int) -> bool:
+        """Whether the bucket had one to tell, which nobody will hear now."""
+        unsent = [notice for notice in self.story.notices if not notice.sent]
+        if unsent:
+            self.story.notices.remove(unsent[nth % len(unsent)])
+        return bool(unsent)
 
     async def send_the_rest(self) -> None:
         await self.send(*(notice for notice in self.story.notices if not notice.sent))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from objects.shared import shared, shared_url
-from objects.stores import Bucket, Local, Watch, make_bucket, s3_server
+from objects.stores import Bucket, Local, Watch, fresh_bucket, make_bucket, s3_server
 from safelight.infra.db import Database
 from safelight.objects.store import ObjectStore
 
@@ -30,9 +30,11 @@ def s3() -> Iterator[str]:
         yield address
 
 
-@pytest.fixture
-def bucket(s3: str) -> Bucket:
-    return make_bucket(s3, f"bucket-{next(_numbers)}")
+@pytest.fixture(params=["moto", "seaweed"])
+def bucket(request: pytest.FixtureRequest) -> Bucket:
+    if request.param == "seaweed":
+        return fresh_bucket(request.getfixturevalue("weed"))
+    return make_bucket(request.getfixturevalue("s3"), f"bucket-{next(_numbers)}")
 
 
 @pytest.fixture
@@ -43,17 +45,21 @@ async def local(database: Database, tmp_path: Path) -> AsyncIterator[Local]:
     await found.store.close()
 
 
-@pytest.fixture(params=["local", "s3", "s3-telling"])
+@pytest.fixture(params=["local", "moto", "seaweed", "seaweed-telling"])
 async def store(
-    request: pytest.FixtureRequest, database: Database, tmp_path: Path, bucket: Bucket
+    request: pytest.FixtureRequest, database: Database, tmp_path: Path
 ) -> AsyncIterator[ObjectStore]:
     if request.param == "local":
         local = Local(database, tmp_path / "blobs")
         yield local.store
         await local.check()
         await local.store.close()
+        return
+    if request.param == "moto":
+        bucket = make_bucket(request.getfixturevalue("s3"), f"bucket-{next(_numbers)}")
     else:
-        told = {"events": "bucket"} if request.param == "s3-telling" else {}
-        made = bucket.store(database, tmp_path / "spool", Watch(), **told)
-        yield made
-        await made.close()
+        bucket = fresh_bucket(request.getfixturevalue("weed"))
+    told = {"events": "bucket"} if request.param.endswith("-telling") else {}
+    made = bucket.store(database, tmp_path / "spool", Watch(), **told)
+    yield made
+    await made.close()

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,10 @@ from safelight.objects.local import Blobs, LocalStore
 from safelight.objects.reconcile import Originals, Reconcile, Standing
 from safelight.objects.s3 import MARK_KEY, S3Store
 from safelight.objects.store import ObjectStore, Place
+from seaweed import ACCESS_KEY, SECRET_KEY, Seaweed
 
-CREDENTIALS = "access_key_id=key&secret_access_key=secret&region=us-east-1"
+CREDENTIALS = f"access_key_id={ACCESS_KEY}&secret_access_key={SECRET_KEY}&region=us-east-1"
+_numbers = count(1)
 
 
 class Watch(SystemClock):
@@ -77,15 +80,15 @@ class Bucket:
     name: str
     client: Any
 
-    def url(self, **parameters: str) -> str:
+    def url(self, prefix: str = "", **parameters: str) -> str:
         more = "".join(f"&{key}={value}" for key, value in parameters.items())
-        return f"s3://{self.name}?endpoint={self.server}&{CREDENTIALS}{more}"
+        return f"s3://{self.name}/{prefix}?endpoint={self.server}&{CREDENTIALS}{more}"
 
     def store(self, db: Database, spool: Path, clock: Watch, **parameters: str) -> S3Store:
         url = parse_url(self.url(**parameters))
         return S3Store(
             db, url.open(repeat=True), url.open(repeat=False), clock, RandomIds(), spool,
-            telling=url.telling, where=url.where,
+            telling=url.telling, where=url.where, storage_class=url.storage_class,
         )  # fmt: skip
 
     def keys(self) -> list[str]:
@@ -107,11 +110,15 @@ def make_bucket(server: str, name: str) -> Bucket:
     """Nobody's yet, also if an earlier test had it."""
     client = boto3.client(
         "s3", endpoint_url=server, region_name="us-east-1",
-        aws_access_key_id="key", aws_secret_access_key="secret",
+        aws_access_key_id=ACCESS_KEY, aws_secret_access_key=SECRET_KEY,
     )  # fmt: skip
     client.create_bucket(Bucket=name)
     client.delete_object(Bucket=name, Key=MARK_KEY)
     return Bucket(server, name, client)
+
+
+def fresh_bucket(weed: Seaweed) -> Bucket:
+    return make_bucket(weed.address, f"fresh-{next(_numbers)}")
 
 
 def units_of(db: Database, clock: Clock) -> Units:

@@ -159,6 +159,7 @@ async def test_listing(store: ObjectStore) -> None:
     assert [entry.key for entry in listed] == mine
     assert [entry.size for entry in listed] == [len(key.encode()) for key in mine]
     assert {entry.etag for entry in listed} == {(await store.head(key)).etag for key in mine}
+    assert [entry.key for entry in await store.list(after="acme/")][: len(mine)] == mine
     pages: list[str] = []
     while page := await store.list("acme/", after=pages[-1] if pages else "", limit=2):
         pages += [entry.key for entry in page]

@@ -50,9 +50,9 @@ async def test_what_may_be_megabytes_is_not_read_on_the_loop(
 ) -> None:
     readers = []
 
-    def reading(body: object) -> Normalised:
+    def reading(body: object, prefix: str) -> Normalised:
         readers.append(threading.current_thread())
-        return normalise(body)
+        return normalise(body, prefix)
 
     monkeypatch.setattr("safelight.objects.notifications.intake.normalise", reading)
     await forget(database)

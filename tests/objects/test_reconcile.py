@@ -262,6 +262,18 @@ async def test_a_bucket_that_is_gone(
     assert [action for action, _, _ in await events(database)] == ["created"]
 
 
+async def test_the_store_is_checked_by_its_mark(store: S3Store, bucket: Bucket) -> None:
+    """Not by a listing, which asks for a thousand keys. Its absence is itself news."""
+    await store.ready()
+    listing = store.list
+    store.list = None  # type: ignore[assignment, method-assign]  # whoever calls it fails
+    await store.check()
+    bucket.client.delete_object(Bucket=bucket.name, Key=MARK_KEY)
+    with pytest.raises(StoreUnavailable, match="not the one this database has its images in"):
+        await store.check()
+    store.list = listing  # type: ignore[method-assign]
+
+
 async def test_another_bucket_under_the_same_name(
     store: S3Store, bucket: Bucket, database: Database, clock: Watch, tmp_path: Path
 ) -> None:
@@ -320,7 +332,15 @@ async def test_cut_off_before_the_database_knows_its_bucket(
 
 @pytest.mark.parametrize(
     "url",
-    ["s3://bucket/prefix", "s3://?region=x", "s3://bucket?colour=red", "s3://bucket?events=none"],
+    [
+        "s3://bucket/a//b",
+        "s3://bucket/../a",
+        "s3://bucket?sse=none",
+        "s3://bucket?sse_kms_key_id=k",
+        "s3://?region=x",
+        "s3://bucket?colour=red",
+        "s3://bucket?events=none",
+    ],
 )
 def test_addresses_that_cannot_work(url: str) -> None:
     with pytest.raises(ConfigurationError, match="SAFELIGHT_OBJECT_STORE_URL"):

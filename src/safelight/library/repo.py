@@ -255,6 +255,21 @@ async def was_ever_seen(db: Database, organization: str, name: str) -> bool:
     )
 
 
+@read
+async def shows(db: Database, organization: str, name: str) -> bool:
+    """An entry, or an object that we put and whose entry is on its way."""
+    return bool(
+        await db.fetchval(
+            """
+            SELECT EXISTS (SELECT FROM uploads WHERE organization = $1 AND name = $2)
+                OR EXISTS (SELECT FROM object_indexed($1 || '/' || $2) WHERE present)
+            """,
+            organization,
+            name,
+        )
+    )
+
+
 _SEEN = {"classification_status", "next_attempt_at", "error", "labels"}
 _COLUMNS = ", ".join(name for name in Entry.__dataclass_fields__ if name not in _SEEN)
 

@@ -1,6 +1,5 @@
 """The organization's images: list, one, its bytes, its story, and deleting it."""
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -8,7 +7,7 @@ from starlette.responses import JSONResponse
 
 from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound
-from safelight.http.content import Stored, respond, soon
+from safelight.http.content import disposition, elsewhere, respond_named, soon
 from safelight.http.described import Described, EmptyAnswer, HistoryItem, PageOf, bytes_of
 from safelight.http.frame import DatabaseDep, ReadsDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
@@ -20,8 +19,10 @@ from safelight.library.answers import EntryAnswer, OneEntryAnswer
 from safelight.library.deletion import UploadDeletion
 from safelight.library.entry import Entry, LibraryFilter, RunStatus, entry_status
 from safelight.library.lists import repo as lists
+from safelight.library.original import ServedOriginal
+from safelight.objects.downloads import Downloads
 from safelight.objects.keys import InvalidKey, InvalidName, object_key, prefix_query
-from safelight.objects.store import ObjectStore
+from safelight.objects.store import NoSuchObject, ObjectStore
 
 router = APIRouter(
     tags=["library"], prefix="/api/organizations/{org}/uploads", route_class=Described
@@ -68,17 +69,21 @@ async def content(
     name: str,
     request: Request,
     access: AsViewer,
+    db: DatabaseDep,
     store: Annotated[ObjectStore, provided(ObjectStore)],
+    downloads: Annotated[Downloads, provided(Downloads)],
 ) -> Response:
+    """The library's, not all that somebody may have put beside it."""
     key = _key(access.organization, name)
-
-    async def read(start: int, stop: int) -> AsyncIterator[bytes]:
-        return (await store.get(key, start, stop)).chunks
-
+    if not await repo.shows(db, access.organization, name):
+        raise NoSuchObject
+    original = ServedOriginal(store, key, name)
     async with soon():
-        info = await store.head(key)
-        stored = Stored(info.size, info.content_type, info.etag, read, name)
-        return await respond(request, stored)
+        if downloads.sends(request.method):
+            stored = await original.look()
+            address = downloads.address(key, stored.content_type, disposition(name))
+            return elsewhere(request, stored, address)
+        return await respond_named(request, original)
 
 
 @router.get(

@@ -35,10 +35,11 @@ COLLECT = JobKind("objects.collect", payload=Nothing, limit=1)
 SCRUB = JobKind("objects.scrub", payload=Nothing, limit=1)
 RECONCILE = JobKind("objects.settle", payload=Nothing, limit=1)
 PURGE = JobKind("objects.tidy", payload=Nothing, limit=1)
+ABORT = JobKind("objects.abort", payload=Nothing, limit=1)
 # Where a queue has the bucket's notifications. It waits for them, so nobody waits for it.
 PULL = JobKind("objects.pull", payload=Nothing, limit=1, waits_itself=True)
 
-UPKEEP = (COLLECT, SCRUB, RECONCILE, PURGE)
+UPKEEP = (COLLECT, SCRUB, RECONCILE, PURGE, ABORT)
 KINDS: tuple[JobKind[Any], ...] = (DELIVER, REJECTED, PULL, *UPKEEP)
 
 
@@ -52,4 +53,5 @@ def schedules(settings: Settings) -> tuple[Schedule, ...]:
         Schedule(SCRUB, HOUR),
         Schedule(RECONCILE, MINUTE),
         Schedule(PURGE, HOUR),
+        Schedule(ABORT, HOUR),
     )

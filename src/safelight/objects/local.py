@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from safelight.errors import ConfigurationError
+from safelight.errors import ConfigurationError, Overwritten
 from safelight.infra.db import Database
 from safelight.infra.failpoints import hit, reach
 from safelight.infra.files import (
@@ -362,8 +362,12 @@ class LocalStore:
         info, _ = await self._find(key)
         return info
 
-    async def get(self, key: str, start: int = 0, stop: int | None = None) -> Content:
+    async def get(
+        self, key: str, start: int = 0, stop: int | None = None, etag: str | None = None
+    ) -> Content:
         info, blob = await self._find(key)
+        if etag not in {None, info.etag}:
+            raise Overwritten
         first, end = within(info.size, start, stop)
         opening = partial(self.open_blob, blob, info.size)
         return Content(info, first, end, self._chunks(blob, first, end), opening, blob)

@@ -26,7 +26,7 @@ from weakref import WeakValueDictionary
 import obstore
 from obstore.store import S3Store as Bucket
 
-from safelight.errors import ConfigurationError
+from safelight.errors import ConfigurationError, Overwritten, RangeNotSatisfiable
 from safelight.infra.db import Database
 from safelight.infra.failpoints import reach
 from safelight.infra.files import CHUNK, ByteSource, Measured, OnDisk, Spool, measure
@@ -67,8 +67,10 @@ if TYPE_CHECKING:
     from obstore import GetOptions
 
 _CONTENT_TYPE = "Content-Type"
+_STORAGE_CLASS = "Storage-Class"
 _PART = 8 * 1024 * 1024
 _WRITES = 8
+_LOOKS = 3
 # Where a bucket says whose it is.
 MARK_KEY = "system/identity"
 _NO_BUCKET = "The bucket does not exist, or these credentials may not see it."
@@ -97,6 +99,7 @@ class S3Store:
         *,
         telling: bool,
         where: str,
+        storage_class: str | None = None,
     ) -> None:
         self._db = db
         self._bucket = bucket
@@ -108,6 +111,7 @@ class S3Store:
         self._writes = Turns(_WRITES)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._where = where
+        self._kept_as = {_STORAGE_CLASS: storage_class} if storage_class else {}
         self._ours: str | None = None
         self._claiming: asyncio.Task[str] | None = None
 
@@ -119,8 +123,9 @@ class S3Store:
         self._spool.close()
 
     async def check(self) -> None:
+        """The mark is the smallest of questions, and that it is not there is news."""
         async with limited(_CHECK_SECONDS):
-            await self.list(limit=1)
+            await self._ensure_ours()
 
     # Whose it is
 
@@ -278,7 +283,7 @@ class S3Store:
                     self._writing,
                     key,
                     path,
-                    attributes={**attributes, _CONTENT_TYPE: facts.content_type},
+                    attributes={**attributes, **self._kept_as, _CONTENT_TYPE: facts.content_type},
                     chunk_size=_PART,
                     max_concurrency=2,
                 ),
@@ -300,17 +305,28 @@ class S3Store:
         found = await self._ask(key, {"head": True})
         return _info(key, found)
 
-    async def get(self, key: str, start: int = 0, stop: int | None = None) -> Content:
-        found = await self._ask(key, {}) if (start, stop) == (0, None) else None
-        if found is None:
-            first, end = within((await self.head(key)).size, start, stop)
-            found = await self._ask(key, {"range": (first, end)} if end else {})
-        first, end = found.range
-        return Content(_info(key, found), first, end, _chunks(found))
+    async def get(
+        self, key: str, start: int = 0, stop: int | None = None, etag: str | None = None
+    ) -> Content:
+        """One request, whose answer says what it is of; another only if there may be no byte."""
+        options: GetOptions = {"if_match": f'"{etag}"'} if etag else {}
+        if (start, stop) != (0, None):
+            options["range"] = {"offset": start} if stop is None else (start, stop)
+        for _ in range(_LOOKS):
+            if start >= 0 and (stop is None or start < stop):
+                with suppress(RangeNotSatisfiable):
+                    return _content(key, await self._ask(key, options))
+            info = await self.head(key)
+            if within(info.size, start, stop) == (0, 0):
+                return Content(info, 0, 0, _nothing())
+        raise Overwritten
 
     async def list(self, prefix: str = "", after: str = "", limit: int = 1000) -> Sequence[Listed]:
+        # obstore drops a slash at the end, and after a folder's own name SeaweedFS goes on behind
+        # all that is in it. No name is a space.
+        offset = f"{after} " if after.endswith("/") else after or None
         stream = obstore.list(
-            self._bucket, prefix.rstrip("/") or None, offset=after or None, chunk_size=limit
+            self._bucket, prefix.rstrip("/") or None, offset=offset, chunk_size=limit
         )
         async with limited(_ANSWER_SECONDS):
             page = await asked(anext(aiter(stream), []), _NO_BUCKET)
@@ -327,6 +343,15 @@ class S3Store:
         except FileNotFoundError as error:
             await self._ensure_ours()
             raise NoSuchObject from error
+
+
+def _content(key: str, found: Any) -> Content:
+    first, end = found.range
+    return Content(_info(key, found), first, end, _chunks(found))
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    yield b""
 
 
 async def _chunks(found: Any) -> AsyncIterator[bytes]:

@@ -4,6 +4,7 @@ works on it."""
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -12,7 +13,9 @@ from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import Handle, Handler, upkeep
 from safelight.infra.queue.jobs import JobKind, Nothing
 from safelight.objects.claim import claim_blobs
+from safelight.objects.downloads import Downloads
 from safelight.objects.jobs import (
+    ABORT,
     COLLECT,
     DELIVER,
     PULL,
@@ -28,9 +31,14 @@ from safelight.objects.notifications.couriers.registry import open_courier
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.notifications.pull import PullNotices
 from safelight.objects.reconcile import Originals, Reconcile
+from safelight.objects.signing import BucketSigner
 from safelight.objects.store import BlobFiles, ObjectStore, StoreUnavailable
+from safelight.objects.unfinished import AbortUnfinished
 from safelight.objects.upkeep import Collect, PurgeObjects, Scrub
 from safelight.settings import aws_variables
+
+if TYPE_CHECKING:
+    from safelight.objects.bucket import S3Url
 
 UpkeepTask = Callable[[], Awaitable[object]]
 
@@ -41,8 +49,9 @@ class OpenedStore:
 
     store: ObjectStore
     upkeep: Mapping[JobKind[Nothing], UpkeepTask]
-    bucket: str | None = None
+    url: "S3Url | None" = None
     files: BlobFiles | None = None
+    signer: BucketSigner | None = None
 
     @property
     def telling(self) -> bool:
@@ -74,10 +83,17 @@ async def _s3(base: Base, originals: Originals) -> OpenedStore:
     from safelight.objects.s3 import S3Store
 
     url = parse_url(base.settings.object_store_url)
+    signer = url.signer(aws_variables())
+    if base.settings.downloads == "presigned" and signer is None:
+        raise ConfigurationError(
+            "SAFELIGHT_DOWNLOADS=presigned needs credentials that can sign: access_key_id and "
+            "secret_access_key in SAFELIGHT_OBJECT_STORE_URL, or AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY. A machine's own role cannot."
+        )
     spool = base.settings.data_dir.absolute() / "spool"
     store = S3Store(
         base.db, url.open(repeat=True), url.open(repeat=False), base.clock, base.ids, spool,
-        telling=url.telling, where=url.where,
+        telling=url.telling, where=url.where, storage_class=url.storage_class,
     )  # fmt: skip
     try:
         await store.ready()
@@ -90,7 +106,9 @@ async def _s3(base: Base, originals: Originals) -> OpenedStore:
         PURGE: PurgeObjects(base.units, spool).run,
         RECONCILE: reconcile.run,
     }
-    return OpenedStore(store, upkeep, url.bucket)
+    if signer:
+        upkeep[ABORT] = AbortUnfinished(signer, url.prefix, base.clock).run
+    return OpenedStore(store, upkeep, url, signer=signer)
 
 
 Opener = Callable[[Base, Originals], Awaitable[OpenedStore]]
@@ -105,7 +123,7 @@ async def open_store(base: Base, originals: Originals) -> OpenedStore:
 
 def open_objects(base: Base, opened: OpenedStore, deliver: Handle[DeliverPayload]) -> Feature:
     """`deliver` comes from above: it knows who reacts to events."""
-    intake = Intake(base.units, opened.bucket)
+    intake = _intake(base, opened)
     pull = _pull(base, opened, intake)
 
     async def close() -> None:
@@ -114,7 +132,7 @@ def open_objects(base: Base, opened: OpenedStore, deliver: Handle[DeliverPayload
             await pull.close()
 
     return Feature(
-        services=(intake,),
+        services=(intake, _downloads(base, opened)),
         handlers=(
             Handler(DELIVER, deliver),
             Handler(REJECTED, intake.handle_rejected),
@@ -137,6 +155,19 @@ def _pull(base: Base, opened: OpenedStore, intake: Intake) -> PullNotices | None
             "of its own writes itself."
         )
     return PullNotices(courier, intake, base.clock, base.metrics)
+
+
+def _intake(base: Base, opened: OpenedStore) -> Intake:
+    url = opened.url
+    if url is None:
+        return Intake(base.units)
+    return Intake(base.units, url.bucket, url.prefix, heard=url.telling)
+
+
+def _downloads(base: Base, opened: OpenedStore) -> Downloads:
+    if opened.url is None or base.settings.downloads == "proxied":
+        return Downloads(base.clock)
+    return Downloads(base.clock, opened.signer, opened.url.prefix)
 
 
 async def _nothing() -> None:

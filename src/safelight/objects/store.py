@@ -234,9 +234,11 @@ class ObjectStore(Protocol):
     async def head(self, key: str) -> ObjectInfo:
         """Raises `NoSuchObject`."""
 
-    async def get(self, key: str, start: int = 0, stop: int | None = None) -> Content:
-        """From `start` up to `stop` or the end. Raises `NoSuchObject`, or `RangeNotSatisfiable`
-        when the range holds no byte."""
+    async def get(
+        self, key: str, start: int = 0, stop: int | None = None, etag: str | None = None
+    ) -> Content:
+        """From `start` up to `stop` or the end. Raises `NoSuchObject`, `RangeNotSatisfiable` when
+        the range holds no byte, or `Overwritten` when there is not what has that etag."""
 
     async def delete(self, key: str) -> Written:
         """A key that is not there is no error, and has its event as well."""

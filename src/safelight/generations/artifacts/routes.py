@@ -16,11 +16,12 @@ from safelight.generations.request import clean_tag
 from safelight.generations.routes import TaggingDep
 from safelight.generations.routes import visible as visible_generation
 from safelight.generations.show import show_artifact
-from safelight.http.content import Stored, respond
+from safelight.http.content import Stored, disposition, elsewhere, respond
 from safelight.http.described import Described, PageOf, bytes_of
 from safelight.http.frame import DatabaseDep, ReadsDep, provided
 from safelight.http.paging import Cursors, CursorsDep, PageRequest, page
 from safelight.infra.db import Database
+from safelight.objects.downloads import Downloads
 from safelight.objects.store import ObjectStore
 
 router = APIRouter(tags=["artifacts"], route_class=Described)
@@ -75,6 +76,7 @@ async def content(
     caller: ViewerById,
     db: DatabaseDep,
     store: Annotated[ObjectStore, provided(ObjectStore)],
+    downloads: Annotated[Downloads, provided(Downloads)],
 ) -> Response:
     found = await _visible(db, caller, artifact_id, Role.VIEWER)
     key = key_of(found.id)
@@ -84,6 +86,9 @@ async def content(
 
     name = f"{found.id}.{_extension(found.content_type)}"
     stored = Stored(found.size_bytes, found.content_type, found.checksum, read, name)
+    if downloads.sends(request.method):
+        address = downloads.address(key, stored.content_type, disposition(name))
+        return elsewhere(request, stored, address)
     return await respond(request, stored)
 
 

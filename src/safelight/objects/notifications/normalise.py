@@ -22,6 +22,7 @@ from safelight.objects.notifications.notice import (
     Rejected,
     Wrapped,
 )
+from safelight.objects.notifications.reading import PREFIX
 from safelight.objects.notifications.registry import FORMATS
 
 DEEPEST: Final = 12
@@ -33,7 +34,16 @@ class TooManyRecords(FileTooLarge):
     time."""
 
 
-def normalise(body: object) -> Normalised:
+def normalise(body: object, prefix: str = "") -> Normalised:
+    """`prefix` is what keys of ours begin with in the bucket."""
+    reading = PREFIX.set(prefix)
+    try:
+        return _normalised(body)
+    finally:
+        PREFIX.reset(reading)
+
+
+def _normalised(body: object) -> Normalised:
     found = Normalised()
     waiting: list[tuple[object, int]] = [(body, 0)]
     for _ in range(MOST):

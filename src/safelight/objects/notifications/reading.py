@@ -7,6 +7,7 @@ events of one second the wrong way round.
 import hashlib
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -37,6 +38,10 @@ _TIME: Final = re.compile(
     r"([0-9]{4}-[0-9]{2}-[0-9]{2})[Tt ]([0-9]{2}:[0-9]{2}:[0-9]{2})"
     r"(?:\.([0-9]{1,9}))?([Zz]|[+-][0-9]{2}:[0-9]{2})"
 )
+
+
+# What our keys begin with in the bucket, while one of its notifications is read (see `normalise`).
+PREFIX: Final = ContextVar("PREFIX", default="")
 
 
 class MalformedTime(ValueError):
@@ -79,6 +84,9 @@ def part(body: Body, name: str) -> Body:
 
 
 def _checked(claims: Claims, action: Action, key: str) -> Notice | Ignored | Rejected:
+    if not key.startswith(PREFIX.get()):
+        return Ignored("OTHER_PREFIX", "The key does not begin with our prefix.", claims.raw)
+    key = key.removeprefix(PREFIX.get())
     try:
         organization, _ = split_key(key)
         event_time = _event_time(claims.time)
