@@ -16,6 +16,7 @@ from safelight.http.described import REFUSALS
 from safelight.http.frame import Frame, Registry
 from safelight.http.short_road import ShortRoad
 from safelight.ingest.contract import DatabaseError
+from safelight.ingest.nodes.routes import router as nodes
 from safelight.ingest.routes import router as ingest
 from safelight.ingest.routes import upload_plainly
 from safelight.library.routes import router as library
@@ -42,6 +43,7 @@ ROUTERS = (
     live,
     accounts,
     quotas,
+    nodes,
     admin,
     web,
 )

@@ -38,6 +38,7 @@ from safelight.infra.steady import measure_skew
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.nodes.signs import SignsOfLife
 from safelight.ingest.put_back import UploadOriginals
 from safelight.ingest.services import open_directory, open_ingest
 from safelight.ingest.sweep import IngestSweep
@@ -126,6 +127,9 @@ async def open_services(
         structlog.get_logger().info("images are opened in children", lacking=lacking)
         running = await _start_worker(stack, base, features) if worker else None
         registry.add(Engine(running, sandbox))
+        signs = SignsOfLife(db, directory, answers=address is not None, works=worker)
+        stack.push_async_callback(signs.stop)
+        signs.start()
         yield registry
 
 

@@ -1,5 +1,6 @@
-"""What /metrics says beyond this process's own counts: the queues, read from the database when
-somebody asks, and not again for a few seconds, since reading takes as long as the backlog is."""
+"""What /metrics says beyond this process's own counts: queues and nodes, read from the database
+when somebody asks, and not again for a few seconds, since reading takes as long as the backlog is.
+"""
 
 import asyncio
 
@@ -8,13 +9,16 @@ from safelight.infra.injected import Clock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import KindStatus
 from safelight.infra.queue.queue import Queue
+from safelight.ingest.nodes.give_up import Nodes
+from safelight.ingest.nodes.lifecycle import Node, NodeStanding
 
 _FRESH_SECONDS = 5.0
 
 
 class Scrape:
-    def __init__(self, queue: Queue, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, queue: Queue, nodes: Nodes, metrics: Metrics, clock: Clock) -> None:
         self._queue = queue
+        self._nodes = nodes
         self._metrics = metrics
         self._clock = clock
         self._one_at_a_time = asyncio.Lock()
@@ -31,13 +35,14 @@ class Scrape:
 
     async def _read(self) -> None:
         try:
-            queues = await self._queue.status()
+            queues, nodes = await self._queue.status(), await self._nodes.all()
         except AWAY:
             self._metrics.database_up.set(0)
             self._show([])
             return
         self._metrics.database_up.set(1)
         self._show(queues)
+        self._show_nodes(nodes)
 
     def _show(self, queues: list[KindStatus]) -> None:
         metrics = self._metrics
@@ -48,3 +53,10 @@ class Scrape:
                 metrics.jobs.labels(row.name, state).set(getattr(row, state))
             metrics.jobs_oldest.labels(row.name).set(row.oldest_seconds or 0)
             metrics.dead_letters.labels(row.name).set(row.dead_letters)
+
+    def _show_nodes(self, nodes: list[Node]) -> None:
+        """What was known of them stays while the database is away."""
+        missing = [node for node in nodes if node.standing is NodeStanding.MISSING]
+        self._metrics.nodes_missing.set(len(missing))
+        self._metrics.uploads_stranded.set(sum(node.uploads for node in missing))
+        self._metrics.jobs_stranded.set(sum(node.uploads + node.others for node in missing))

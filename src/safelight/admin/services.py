@@ -12,6 +12,7 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.worker import Worker
 from safelight.infra.steady import SteadyTime, measure_skew
+from safelight.ingest.nodes.give_up import Nodes
 from safelight.library import repo as library
 from safelight.sandbox.sandbox import Sandbox
 
@@ -57,7 +58,7 @@ class Upkeep:
 
 
 def open_admin(base: Base) -> Feature:
-    scrape = Scrape(base.queue, base.metrics, base.clock)
+    scrape = Scrape(base.queue, Nodes(base.units), base.metrics, base.clock)
     return Feature(
         services=(scrape,),
         handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock, base.metrics).run),),

@@ -238,12 +238,12 @@ def _running_server(settings: Settings) -> str | None:
 def _run(data_dir: Path | None, act: Callable[[Desk], Awaitable[T]]) -> T:
     logs.configure("auto", "warning")
     settings = load({"data_dir": data_dir})
-    with _database_url(settings) as url:
+    with database_url(settings) as url:
         return asyncio.run(_with_desk(settings, url, act))
 
 
 @contextmanager
-def _database_url(settings: Settings) -> Iterator[str]:
+def database_url(settings: Settings) -> Iterator[str]:
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value()
         return

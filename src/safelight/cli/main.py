@@ -11,6 +11,7 @@ import typer
 
 from safelight import __version__
 from safelight.cli import accounts
+from safelight.cli.nodes import nodes
 from safelight.cli.serve import serve
 from safelight.cli.worker import worker
 from safelight.errors import ConfigurationError, InvalidRequest, SafelightError, Unavailable
@@ -29,6 +30,7 @@ app.command()(worker)
 app.add_typer(accounts.tokens, name="tokens")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.organizations, name="organizations")
+app.add_typer(nodes, name="nodes")
 
 
 def _show_version(wanted: bool) -> None:

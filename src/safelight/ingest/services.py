@@ -14,6 +14,7 @@ from safelight.ingest import repo
 from safelight.ingest.accept import Ingest
 from safelight.ingest.directory import IngestDirectory, holds_ownerless, unusable
 from safelight.ingest.jobs import OFFLOAD, PUT_BACK, SWEEP
+from safelight.ingest.nodes.give_up import Nodes
 from safelight.ingest.offload import Arrive, Offload
 from safelight.ingest.put_back import Restoration
 from safelight.ingest.receive import UploadLimits
@@ -64,7 +65,7 @@ def open_ingest(
         base.queue, directory, base.clock, base.metrics, settings.ingest_ttl_seconds
     )
     return Feature(
-        services=(ingest, sweep),
+        services=(ingest, sweep, Nodes(base.units)),
         handlers=(
             Handler(OFFLOAD, offload.handle),
             Handler(PUT_BACK, Restoration(base.units, store, directory).handle),
