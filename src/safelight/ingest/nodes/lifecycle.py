@@ -31,7 +31,7 @@ MACHINE.check(ImageStatus.UPLOADED, ImageStatus.INGESTED)
 
 class NodeStanding(State):
     # It has told of itself within the minute.
-    ALIVE = ("alive", "Alive", "check", "done")
+    ALIVE = ("alive", "Alive", "check", "good")
     # It has not, and something waits for it.
     MISSING = ("missing", "Missing", "alert", "problem", Phase.WAITING)
     # It has not, and nobody needs it.

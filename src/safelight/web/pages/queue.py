@@ -3,9 +3,9 @@
 import json
 from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -16,6 +16,8 @@ from safelight.http.paging import Cursors
 from safelight.infra.injected import Clock
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue
+from safelight.ingest.nodes.give_up import Nodes
+from safelight.ingest.nodes.routes import NodesDep
 from safelight.objects.notifications import repo as notifications
 from safelight.objects.notifications.notice import Confirmation
 from safelight.submissions.lifecycle import SubmissionState
@@ -24,6 +26,7 @@ from safelight.submissions.recovery.failures import FailureClass
 from safelight.submissions.recovery.records import to_ms
 from safelight.submissions.recovery.recover import StuckSubmission, stuck, timeouts
 from safelight.web.charts import BarPart, Chart, Hour, draw
+from safelight.web.machines import MachineRow, alarm
 from safelight.web.publishing import duration
 from safelight.web.rendering import Context, Pages, PagesDep
 
@@ -91,6 +94,7 @@ class Letter:
 class QueuePage(Context):
     template: ClassVar[str] = "queue.html"
     title: str = "Queue"
+    machines: list[MachineRow]
     kinds: list[KindRow]
     throughput: Chart
     done: HourCount  # of all hours together
@@ -104,6 +108,10 @@ class QueuePage(Context):
     now: int
     problem: str | None = None
     look_again: ClassVar[int] = LOOK_AGAIN_MS
+
+    @property
+    def alarm(self) -> str | None:
+        return alarm(self.machines)
 
     @property
     def here(self) -> str:
@@ -134,7 +142,20 @@ async def discard_by_form(
     return await _done(request, pages, verb)
 
 
-async def _done(request: Request, pages: Pages, verb: Awaitable[None]) -> Response:
+@router.post("/admin/queue/nodes/{node_id}/give-up")
+async def give_up_by_form(
+    node_id: str,
+    request: Request,
+    caller: AsOperator,
+    pages: PagesDep,
+    nodes: NodesDep,
+    uploads: Annotated[int, Query(ge=0, le=2**60)],
+) -> Response:
+    verb = nodes.give_up(node_id, uploads, caller.as_actor())
+    return await _done(request, pages, verb)
+
+
+async def _done(request: Request, pages: Pages, verb: Awaitable[object]) -> Response:
     try:
         await verb
     except SafelightError as error:
@@ -148,6 +169,7 @@ async def _page(request: Request, cursor: str | None, problem: str | None = None
     letters, more = await _letters(queue, registry.get(Cursors), cursor)
     hours = await queue.throughput()
     return QueuePage(
+        machines=[MachineRow(node, now) for node in await registry.get(Nodes).all()],
         kinds=[KindRow(row) for row in await queue.status()],
         throughput=draw([_worked(row) for row in hours], TALL),
         done=_sum(hours),
