@@ -102,6 +102,12 @@ class Settings(BaseSettings):
         None, description="Where uploads wait for storage. Default: `ingest` in the data directory."
     )
 
+    ingest: Literal["disk", "direct"] = Field(
+        "disk",
+        description="When an upload is answered: once it is on this machine's disk, or once it is "
+        "in the object store, for disks that go with their machine.",
+    )
+
     # Who may come in
     secret_key: LongSecret = Field(
         None,

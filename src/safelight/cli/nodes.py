@@ -121,8 +121,8 @@ def _tell(adopted: Adopted, directory: Path) -> None:
         print(f"Not what was received, and left alone: {path}")
     if adopted.left:
         print(
-            f"{_count(adopted.left)} of {adopted.node} are not in it. Adopt the directory they are "
-            f"in, or give them up: safelight nodes give-up {adopted.node}"
+            f"{_count(adopted.left)} of {adopted.node} still wait. Adopt the directory with them, "
+            f"or give them up: safelight nodes give-up {adopted.node}"
         )
     elif not adopted.damaged:
         print(f"Nothing waits for it any more: {directory} can be removed.")

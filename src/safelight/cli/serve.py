@@ -44,6 +44,11 @@ def serve(
     """Run Safelight: the server, its worker and, unless you bring one, its database."""
     leaving = Leaving()
     settings = load({"data_dir": data_dir, "host": host, "port": port})
+    if no_worker and settings.ingest == "direct":
+        raise ConfigurationError(
+            "SAFELIGHT_INGEST=direct answers an upload when the worker here has stored it, and "
+            "--no-worker leaves that out. Leave out --no-worker, or use SAFELIGHT_INGEST=disk."
+        )
     prepare(settings)
     with _listening(settings) as listener, database(settings, leaving) as (url, postgres):
         leaving.run(_serve(settings, url, postgres, listener, leaving, worker=not no_worker))

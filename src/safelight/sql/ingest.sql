@@ -272,6 +272,27 @@ BEGIN
 END
 $$;
 
+-- An image whose sender waited for its storage, and was told that it did not come in time: its job goes, whoever
+-- has it, and it FAILS. Answers what it is then, or was already.
+CREATE OR REPLACE FUNCTION image_withdrawn(
+    p_image text, p_organization text, p_from text[], p_now bigint
+) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    freed bigint;
+BEGIN
+    PERFORM job_cancel('ingest.offload', p_image, true);
+    UPDATE images SET status = 'FAILED', updated_at = p_now
+    WHERE id = p_image AND status = ANY (p_from) RETURNING size_bytes INTO freed;
+    IF NOT FOUND THEN
+        RETURN (SELECT nullif(status, 'FAILED') FROM images WHERE id = p_image);
+    END IF;
+    DELETE FROM delete_intents WHERE image_id = p_image;
+    PERFORM quota_change(p_organization, -freed);
+    RETURN 'FAILED';
+END
+$$;
+
 -- Puts the bytes of a stored image back into the bucket, from the file they came from.
 CREATE OR REPLACE FUNCTION image_put_back(p_image text) RETURNS void
 LANGUAGE sql AS $$
