@@ -97,11 +97,10 @@ async def open_services(
     *,
     worker: bool = False,
     address: Callable[[], str] | None = None,
-    here: Callable[[], str] | None = None,
     between: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Registry]:
-    """`address` is where others can call this server, `here` where it listens, if it does: its own
-    webhooks go there. `between` is called between the steps, and ends them by raising."""
+    """`address` is where others can call this server, if it is one. `between` is called between the
+    steps, and ends them by raising."""
     async with AsyncExitStack() as stack:
         db = await _open_database(stack, settings, database_url)
         directory = await open_directory(db, settings.ingest_path, RandomIds())
@@ -113,7 +112,7 @@ async def open_services(
         between()
         secret = await secret_key(base.db, settings, base.ids)
         opened = await open_store(base, UploadOriginals(db))
-        webhooks = WebhookAddresses(secret, address or _configured(settings), here)
+        webhooks = WebhookAddresses(secret, address or _configured(settings))
         sandbox = Sandbox(limits(settings))
         stack.push_async_callback(sandbox.close)
         features, store = await _open_features(

@@ -53,7 +53,7 @@ async def record(app: Application) -> dict[str, Any]:
 
 async def content(app: Application) -> bytes | None:
     try:
-        store = app.registry.get(ObjectStore)  # type: ignore[type-abstract]
+        store = app.registry.get(ObjectStore)
         return await joined((await store.get("default/a.jpg")).chunks)
     except NoSuchObject:
         return None
@@ -99,7 +99,7 @@ async def test_a_store_that_is_away_is_said_and_nothing_is_kept(
     assert [line["type"] for line in told][-1] == "upload_failed"
     assert files_left(tmp_path) == []
     failpoints.disarm("ingest.put")
-    assert await send(app, name="later.jpg")
+    assert (await send(app, name="later.jpg")).status_code == 201
     await until(
         lambda: app.db.fetchval("SELECT count(*) = 0 FROM jobs WHERE kind = $1", "ingest.offload")
     )
@@ -116,7 +116,7 @@ async def test_what_was_stored_at_the_last_moment_is_answered_so(app: Applicatio
     failpoints.disarm("ingest.put")
 
     async def is_stored() -> bool:
-        return (await record(app))["status"] == "STORED"
+        return bool((await record(app))["status"] == "STORED")
 
     await until(is_stored)
     failpoints.disarm("ingest.direct.withdraw")
@@ -151,7 +151,7 @@ async def test_a_death_in_between_is_made_good_on_the_same_disk(
     async with application(database_url, tmp_path, worker=True, ingest="direct") as app:
 
         async def is_stored() -> bool:
-            return (await record(app))["status"] == "STORED"
+            return bool((await record(app))["status"] == "STORED")
 
         await until(is_stored, 20)
 

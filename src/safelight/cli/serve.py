@@ -104,8 +104,7 @@ async def _serve(
 ) -> None:
     watching = asyncio.create_task(postgres.watch()) if postgres else None
     try:
-        here = _address(listener)
-        address = settings.public_url or here
+        address = settings.public_url or _address(listener)
         if postgres:  # else the directory may be several servers'
             write_private(DataDirectory(settings.data_dir.resolve()).server, address)
         async with open_services(
@@ -113,7 +112,6 @@ async def _serve(
             url,
             worker=worker,
             address=lambda: address,
-            here=lambda: here,
             between=leaving.check_opening,
         ) as registry:
             link = await first_start(registry.get(Units), settings, registry.get(Ids))
