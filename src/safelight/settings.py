@@ -49,6 +49,13 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    worker_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port at which `safelight worker` answers /healthz, /readyz and /metrics. "
+        "Default: none.",
+    )
     public_url: WebAddress | None = Field(
         None, description="Address others reach this server at; webhooks and sign-in links use it."
     )
