@@ -236,6 +236,27 @@ async def test_one_that_comes_back_after_all_brings_its_images(
     again.yard.directory.close()
 
 
+async def test_one_that_was_only_cut_off_finds_its_images_by_the_clock(
+    two: tuple[Machine, Machine],
+) -> None:
+    """It never restarted, and does not know that it was given up."""
+    stays, cut_off = two
+    db, tick = stays.yard.db, f"ingest.sweep@{cut_off.id}"
+    await db.execute(
+        "INSERT INTO job_schedules VALUES ($1, 'ingest.sweep', $2, 3600, now())", tick, cut_off.id
+    )
+    await db.execute("SELECT job_enqueue('ingest.sweep', '', '{}', $1, $2)", tick, cut_off.id)
+    image = await cut_off.yard.receive()
+    await cut_off.silent()
+    await stays.nodes.give_up(cut_off.id, 1)
+    assert await stays.yard.jobs_left() == []
+    assert await db.fetchval("SELECT name FROM job_schedules") == tick
+    await cut_off.signs.tell()
+    assert await stays.yard.status(image) is ImageStatus.FAILED
+    await cut_off.sweep()
+    assert await stays.yard.status(image) is ImageStatus.INGESTED
+
+
 @pytest.mark.parametrize("after", ["upload", "delete", "upload and delete", "deleted before"])
 async def test_what_came_after_it_wins(two: tuple[Machine, Machine], after: str) -> None:
     stays, gone = two

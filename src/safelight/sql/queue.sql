@@ -594,9 +594,10 @@ LANGUAGE sql STABLE AS $$
     WHERE node = p_node AND kind = ANY (p_kinds) AND (kind = p_kinds[1] OR status <> 'dead') LIMIT 1
 $$;
 
--- What a node did by the clock, nobody does any more.
-CREATE OR REPLACE FUNCTION node_schedules_end(p_node text) RETURNS void
+-- What a node was to do by the clock, and did not: nobody waits for it. Its schedules stay, for a process that
+-- was only cut off.
+CREATE OR REPLACE FUNCTION node_ticks_end(p_node text) RETURNS void
 LANGUAGE sql AS $$
-    WITH ended AS (DELETE FROM job_schedules WHERE node = p_node RETURNING name)
-    DELETE FROM jobs WHERE node = p_node AND key IN (SELECT name FROM ended)
+    DELETE FROM jobs
+    WHERE node = p_node AND key IN (SELECT name FROM job_schedules WHERE node = p_node)
 $$;

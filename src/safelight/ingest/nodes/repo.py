@@ -58,7 +58,7 @@ async def hold(connection: Connection, node: str) -> None:
 
 @write
 async def forget(db: Database, node: str) -> bool:
-    """Of one that is silent and that nothing waits for; its schedules end too."""
+    """Of one that is silent and that nothing waits for but what it does by the clock."""
     return bool(
         await db.fetchval(
             """
@@ -66,7 +66,7 @@ async def forget(db: Database, node: str) -> bool:
                 DELETE FROM nodes WHERE id = $1 AND node_silence(answered, worked) >= $2
                   AND jobs_owner_of_next($3, id) IS NULL RETURNING id
             )
-            SELECT count(node_schedules_end(id)) > 0 FROM gone
+            SELECT count(node_ticks_end(id)) > 0 FROM gone
             """,
             node,
             SILENT_SECONDS,
