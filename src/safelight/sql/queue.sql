@@ -581,7 +581,7 @@ LANGUAGE sql AS $$
             SELECT id FROM jobs
             WHERE kind = p_kind AND node = p_node AND organization = p_organization
               AND (p_dead OR status <> 'dead')
-            ORDER BY id LIMIT p_limit FOR UPDATE
+            ORDER BY id LIMIT p_limit
         )) RETURNING key
     )
     SELECT coalesce(array_agg(key), '{}') FROM taken

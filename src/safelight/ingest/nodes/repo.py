@@ -57,21 +57,19 @@ async def hold(connection: Connection, node: str) -> None:
 
 
 @write
-async def forget(db: Database, node: str) -> bool:
-    """Of one that is silent and that nothing waits for but what it does by the clock."""
-    return bool(
-        await db.fetchval(
-            """
-            WITH gone AS (
-                DELETE FROM nodes WHERE id = $1 AND node_silence(answered, worked) >= $2
-                  AND jobs_owner_of_next($3, id) IS NULL RETURNING id
-            )
-            SELECT count(node_ticks_end(id)) > 0 FROM gone
-            """,
-            node,
-            SILENT_SECONDS,
-            [OFFLOAD.name, PUT_BACK.name],
+async def forget(db: Database, node: str) -> None:
+    """If it is silent and nothing waits for it, but what it does by the clock."""
+    await db.execute(
+        """
+        WITH gone AS (
+            DELETE FROM nodes WHERE id = $1 AND node_silence(answered, worked) >= $2
+              AND jobs_owner_of_next($3, id) IS NULL RETURNING id
         )
+        SELECT node_ticks_end(id) FROM gone
+        """,
+        node,
+        SILENT_SECONDS,
+        [OFFLOAD.name, PUT_BACK.name],
     )
 
 
