@@ -51,7 +51,7 @@ async def application(
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         async with open_services(
-            settings, database_url, worker=worker, address=lambda: url, here=lambda: url
+            settings, database_url, worker=worker, address=lambda: url
         ) as registry:
             await first_start(registry.get(Units), settings, registry.get(Ids))
             app = Checked(create_app(registry))

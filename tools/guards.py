@@ -27,7 +27,7 @@ TESTS = {
     "queue": "infra/queue/statements infra/queue/leases infra/queue/fairness infra/queue/clock "
     "infra/queue/dead_letters infra/queue/schedules infra/queue/suspects infra/units",
     "ingest": "ingest/statements ingest/newer ingest/offload ingest/accept ingest/handed_over "
-    "library/arrival",
+    "library/arrival ingest/nodes_statements ingest/nodes ingest/direct",
     "objects": "objects/statements ingest/statements objects/collect ingest/offload "
     "library/arrival library/arrival_batches",
     "library": "library/arrival library/arrival_batches library/statements library/races "
@@ -47,6 +47,7 @@ TESTS = {
     "submissions/repo": "submissions/statements submissions/blocklist submissions/recovery",
     "infra/queue/repo": "infra/queue/statements infra/queue/dead_letters ingest/node",
     "ingest/repo": "ingest/statements",
+    "ingest/nodes/repo": "ingest/nodes_statements ingest/nodes ingest/adopting",
     "objects/repo": "objects/statements",
     "library/repo": "library/statements library/standing",
     "library/reconcile/repo": "library/statements library/reconcile_own",

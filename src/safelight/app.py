@@ -1,12 +1,14 @@
 """The ASGI application: routers, error mapper and frame around services opened elsewhere."""
 
+from collections.abc import Iterable
 from functools import cache
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from safelight import __version__
 from safelight.accounts.routes import router as accounts
+from safelight.admin.health.routes import router as health
 from safelight.admin.routes import router as admin
 from safelight.approvals.routes import router as approvals
 from safelight.classification.reclassify.routes import router as reclassify
@@ -18,6 +20,7 @@ from safelight.http.described import REFUSALS
 from safelight.http.frame import Frame, Registry
 from safelight.http.short_road import ShortRoad
 from safelight.ingest.contract import DatabaseError
+from safelight.ingest.nodes.routes import router as nodes
 from safelight.ingest.routes import router as ingest
 from safelight.ingest.routes import upload_plainly
 from safelight.library.retention.routes import router as retention
@@ -48,6 +51,7 @@ ROUTERS = (
     live,
     accounts,
     quotas,
+    nodes,
     admin,
     web,
 )
@@ -64,6 +68,10 @@ BODY_LIMITS: dict[str, int | None] = {
 def create_api(*, development: bool) -> FastAPI:
     """The routes, made ready: what they say of themselves takes longer to read than anything that a
     request does, so it is done once, and before the first of them."""
+    return _ready(ROUTERS, development=development)
+
+
+def _ready(routers: Iterable[APIRouter], *, development: bool) -> FastAPI:
     api = FastAPI(
         title="Safelight",
         version=__version__,
@@ -79,7 +87,7 @@ def create_api(*, development: bool) -> FastAPI:
         render_page=render_error_page,
         unavailable_as={"/api/upload": DatabaseError},
     )
-    for router in ROUTERS:
+    for router in routers:
         api.include_router(router)
     nowhere = {"type": "http", "method": "GET", "path": "", "root_path": "", "headers": []}
     for route in api.routes:
@@ -90,3 +98,9 @@ def create_api(*, development: bool) -> FastAPI:
 def create_app(registry: Registry) -> ASGIApp:
     api = create_api(development=registry.get(Settings).development)
     return Frame(ShortRoad(api, "/api/upload", upload_plainly), registry, BODY_LIMITS)
+
+
+def create_worker_app(registry: Registry) -> ASGIApp:
+    """What a worker answers, if it has a port: how it is, and nothing else."""
+    api = _ready([health], development=registry.get(Settings).development)
+    return Frame(api, registry, {})

@@ -54,6 +54,13 @@ class Settings(BaseSettings):
     )
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 picks a free one.")
+    worker_port: int | None = Field(
+        None,
+        ge=0,
+        le=65535,
+        description="Port at which `safelight worker` answers /healthz, /readyz and /metrics. "
+        "Default: none.",
+    )
     public_url: WebAddress | None = Field(
         None, description="Address others reach this server at; webhooks and sign-in links use it."
     )
@@ -124,6 +131,12 @@ class Settings(BaseSettings):
     )
     ingest_dir: Path | None = Field(
         None, description="Where uploads wait for storage. Default: `ingest` in the data directory."
+    )
+
+    ingest: Literal["disk", "direct"] = Field(
+        "disk",
+        description="When an upload is answered: once it is on this machine's disk, or once it is "
+        "in the object store, for disks that go with their machine.",
     )
 
     # Who may come in

@@ -43,6 +43,7 @@ from safelight.infra.steady import ClockWatch
 from safelight.ingest import jobs as ingest_jobs
 from safelight.ingest import lifecycle as ingest_lifecycle
 from safelight.ingest.directory import IngestDirectory
+from safelight.ingest.nodes.signs import SignsOfLife
 from safelight.ingest.put_back import UploadOriginals
 from safelight.ingest.services import open_directory, open_ingest
 from safelight.ingest.sweep import IngestSweep
@@ -103,11 +104,10 @@ async def open_services(
     *,
     worker: bool = False,
     address: Callable[[], str] | None = None,
-    here: Callable[[], str] | None = None,
     between: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Registry]:
-    """`address` is where others can call this server, `here` where it listens, if it does: its own
-    webhooks go there. `between` is called between the steps, and ends them by raising."""
+    """`address` is where others can call this server, if it is one. `between` is called between the
+    steps, and ends them by raising."""
     async with AsyncExitStack() as stack:
         db = await _open_database(stack, settings, database_url, worker=worker)
         directory = await open_directory(db, settings.ingest_path, RandomIds())
@@ -121,7 +121,7 @@ async def open_services(
         between()
         secret = await secret_key(base.db, settings, base.ids)
         opened = await open_store(base, UploadOriginals(db))
-        webhooks = WebhookAddresses(secret, address or _configured(settings), here)
+        webhooks = WebhookAddresses(secret, address or _configured(settings))
         sandbox = Sandbox(limits(settings))
         stack.push_async_callback(sandbox.close)
         features, store = await _open_features(
@@ -135,6 +135,9 @@ async def open_services(
         structlog.get_logger().info("images are opened in children", lacking=lacking)
         running = await _start_worker(stack, base, features) if worker else None
         registry.add(Engine(running, sandbox))
+        signs = SignsOfLife(db, directory, answers=address is not None, works=worker)
+        stack.push_async_callback(signs.stop)
+        signs.start()
         yield registry
 
 

@@ -4,7 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
-from safelight.admin.routes import readyz
+from safelight.admin.health.routes import readyz
 
 
 async def test_everything_is_asked_at_once() -> None:

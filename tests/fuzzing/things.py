@@ -87,6 +87,7 @@ class Things:
         makers = {
             "approval_id": self._approval,
             "job_id": self._dead_letter,
+            "node_id": self._lost_machine,
             "token_id": self._token,
             "entry_id": self._blocked,
             "username": self._invited if "/invitations/" in path else self.member,
@@ -145,6 +146,16 @@ class Things:
             {"code": "E", "message": SCRIPT},
         )
         return str(number)
+
+    async def _lost_machine(self) -> str:
+        node = self.app.registry.get(Ids).short("node")
+        await self.app.db.execute(
+            "INSERT INTO nodes (id, host, directory, version, answered) "
+            "VALUES ($1, $2, $2, $2, now() - interval '1 hour')",
+            node,
+            SCRIPT,
+        )
+        return node
 
     async def _generation(self) -> dict[str, Any]:
         small = {"prompt": SCRIPT, "width": 64, "height": 64, "delaySeconds": 0}

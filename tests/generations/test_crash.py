@@ -151,7 +151,7 @@ async def test_videos(points: list[str], case: Case, vendor: Runware) -> None:
         assert len(vendor.submitted) == 1, point
 
 
-STUDIO_POINTS = ["queue.enqueue@2", "generations.deliver"]
+STUDIO_POINTS = ["queue.enqueue@2", "generations.save@3"]
 
 
 async def test_the_studio(case: Case) -> None:

@@ -59,7 +59,7 @@ async def test_bodies_on_the_whole_server(model_url: str, tmp_path: Path) -> Non
         generation = answer.json()["id"]
         for body, status in GENERATIONS:
             await refused(client, "/generations", body, status)
-        addresses = WebhookAddresses(SECRET_KEY, lambda: app.url, lambda: app.url)
+        addresses = WebhookAddresses(SECRET_KEY, lambda: app.url)
         address = addresses.url("studio", generation, "x")
         for body, status in WEBHOOKS:
             await refused(client, address, body, status)

@@ -126,15 +126,13 @@ def test_whose_model_it_is(model: str, configured: tuple[str, ...], provider: st
 
 
 def test_webhook_tokens() -> None:
-    addresses = WebhookAddresses("k" * 32, lambda: "https://there.test", lambda: "http://here.test")
+    addresses = WebhookAddresses("k" * 32, lambda: "https://there.test")
     token = addresses.token("g1")
     assert len(token) == 43
     assert addresses.fits("g1", token)
     assert not addresses.fits("g2", token)
     assert not addresses.fits("g1", token + "=")
     assert not addresses.fits("g1", "é")
-    assert WebhookAddresses("j" * 32, str, str).token("g1") != token
+    assert WebhookAddresses("j" * 32, str).token("g1") != token
     path = f"/webhooks/runware?generation_id=g1&token={token}&task=a1"
     assert addresses.url("runware", "g1", "a1") == f"https://there.test{path}"
-    assert addresses.url_here("runware", "g1", "a1") == f"http://here.test{path}"
-    assert WebhookAddresses("k" * 32, str, None).url_here("runware", "g1", "a1") is None

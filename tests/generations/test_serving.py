@@ -1,4 +1,4 @@
-"""What a whole server does about its own address, and workers without one."""
+"""Clips need no address: not a server's own, and none at all beside a worker."""
 
 import asyncio
 from pathlib import Path
@@ -13,7 +13,7 @@ from generations.world import world
 from harness import Server, await_ready, free_port, launch
 from library.processes import Workers
 from safelight.generations.jobs import DELIVER
-from safelight.infra.queue.jobs import Failure
+from safelight.infra.queue.jobs import Done, Failure
 from safelight.testing.hands import Hands
 from safelight.testing.waiting import eventually
 
@@ -35,25 +35,6 @@ def a_clip(server: Server) -> Any:
 
 
 @pytest.mark.process
-def test_clips_are_told_of_where_it_listens(model_url: str, tmp_path: Path) -> None:
-    """The public address may lead through what this machine cannot reach."""
-    port = free_port()
-    asyncio.run(clone(model_url, "serving"))
-    environment = {
-        "SAFELIGHT_DATABASE_URL": with_database(model_url, "serving"),
-        "SAFELIGHT_PUBLIC_URL": NOBODY,
-    }
-    server = await_ready(
-        launch(tmp_path, "--host", "0.0.0.0", "--port", str(port), environment=environment)
-    )
-    try:
-        server.url = f"http://127.0.0.1:{port}"
-        assert a_clip(server)["status"] == "ready"
-    finally:
-        server.stop()
-
-
-@pytest.mark.process
 def test_clips_of_a_worker_that_reaches_no_server(model_url: str, tmp_path: Path) -> None:
     """It knows of the public address only, and perhaps stands on another machine."""
     asyncio.run(clone(model_url, "working"))
@@ -72,15 +53,28 @@ def test_clips_of_a_worker_that_reaches_no_server(model_url: str, tmp_path: Path
         server.stop()
 
 
-@pytest.mark.parametrize("here", [None, NOBODY])
-async def test_clips_that_nobody_can_be_called_about(
-    database_url: str, directory: Path, here: str | None
-) -> None:
-    """Whoever does not listen, or gets no answer from himself, tells the owner directly."""
-    async with world(database_url, directory, here=here) as made, made.client() as client:
+async def test_clips_need_nobody_who_can_be_called(database_url: str, directory: Path) -> None:
+    """Whoever runs the job tells the owner, once, without a call over HTTP."""
+    async with world(database_url, directory, public_url=NOBODY) as made, made.client() as client:
         done = await client.over(await client.ask("studio/aurora", kind="video", input=CLIP))
         assert (done["status"], done["artifactCount"]) == ("ready", 1)
         assert (await client.story(done["id"])).count("webhook_accepted") == 1
+
+
+async def test_a_clip_that_is_told_of_again_is_there_once(
+    database_url: str, directory: Path
+) -> None:
+    """As after a lost lease; the second word changes nothing and is told of."""
+    async with world(database_url, directory, worker=False) as made, made.client() as client:
+        generation = await client.ask("studio/aurora", kind="video", input=CLIP)
+        hands = Hands(made.queue, made.generations.handlers)
+        await hands.work("generations.studio")
+        job = await hands.claim(DELIVER.name)
+        assert job is not None
+        for _ in range(2):
+            assert isinstance(await hands.handlers[DELIVER.name].handle(job), Done)
+        story = await client.story(generation)
+        assert (story.count("webhook_accepted"), story.count("webhook_ignored")) == (1, 1)
 
 
 async def test_a_clip_that_was_never_announced_says_why(database_url: str, directory: Path) -> None:

@@ -64,7 +64,7 @@ class World:
 
     @property
     def addresses(self) -> WebhookAddresses:
-        return WebhookAddresses(SECRET, lambda: self.url, lambda: self.url)
+        return WebhookAddresses(SECRET, lambda: self.url)
 
     async def ring(self) -> None:
         """The timer of every generation comes now."""
@@ -161,11 +161,9 @@ async def world(
     fetcher: Fetcher | None = None,
     sandbox: Sandbox | None = None,
     public_url: str | None = None,
-    here: str | None = "",
     port: int = 0,
     **values: Any,
 ) -> AsyncIterator[World]:
-    """`here` is where it calls itself, if not where it listens; None: nowhere."""
     clock, ids, metrics = clock or SystemClock(), RandomIds(), Metrics()
     settings = load({"data_dir": directory, "public_url": public_url, **values})
     async with AsyncExitStack() as stack:
@@ -185,8 +183,7 @@ async def world(
         queue = Queue(db, bus, clock, owner=owner, node=owner, kinds=kinds, lease=lease)
         base = Base(settings, clock, ids, metrics, db, bus, queue, queue.units)
         where: list[str] = []
-        listening = None if here is None else lambda: here or where[0]
-        webhooks = WebhookAddresses(SECRET, lambda: public_url or where[0], listening)
+        webhooks = WebhookAddresses(SECRET, lambda: public_url or where[0])
         made = open_generations(base, store, sandbox or shared_sandbox(), webhooks, fetcher=fetcher)
         assert made.close is not None
         stack.push_async_callback(made.close)

@@ -21,6 +21,8 @@ ELSEWHERE = [
     "ingest.put", "ingest.store",  # test_offload_kills.py
     "ingest.fail",  # test_offload.py
     "ingest.put_back", "ingest.restore", "ingest.forget_file",  # test_late_bucket.py
+    *points_of("ingest.nodes."), *points_of("ingest.adopt_"),  # test_nodes.py, test_adopting.py
+    *points_of("ingest.direct."),  # test_direct.py
 ]  # fmt: skip
 # All the others, those included that are added tomorrow.
 BEFORE_THE_RECORD = points_of("ingest.", without=ELSEWHERE)

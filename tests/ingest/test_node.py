@@ -125,20 +125,3 @@ async def test_an_adoption_cut_off_is_made_next_time(yard: Yard) -> None:
     assert await node_of_job(yard) == "node_before"
     await swept(yard)
     assert await node_of_job(yard) == yard.directory.node
-
-
-async def test_jobs_of_a_node_nobody_serves_raise_the_alarm(yard: Yard) -> None:
-    image = await yard.receive()
-    Path(image.temp_path).unlink()
-    await yard.db.execute(
-        "UPDATE jobs SET node = 'node_gone', created_at = now() - interval '2 hours'"
-    )
-    for served, count in (("30 minutes", 0.0), ("61 minutes", 1.0)):
-        await yard.db.execute("DELETE FROM job_schedules")
-        await yard.db.execute(
-            "INSERT INTO job_schedules VALUES ('ingest.sweep@node_gone', 'ingest.sweep', "
-            f"'node_gone', 3600, now() - interval '{served}')"
-        )
-        metrics = Metrics()
-        await swept(yard, metrics)
-        assert f"safelight_jobs_stranded {count}".encode() in metrics.render()

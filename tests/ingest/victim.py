@@ -12,3 +12,12 @@ async def upload(url: str, directory: str, on_conflict: str) -> None:
         assert left == [], "an earlier life has left something behind"
         files = {"file": ("a.jpg", picture())}
         await client.post("/api/upload", files=files, params={"onConflict": on_conflict})
+
+
+async def upload_directly(url: str, directory: str) -> None:
+    """To a server that answers when the bytes are stored."""
+    async with (
+        application(url, Path(directory), worker=True, ingest="direct") as app,
+        app.client() as client,
+    ):
+        await client.post("/api/upload", files={"file": ("a.jpg", picture())})

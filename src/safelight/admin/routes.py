@@ -1,8 +1,7 @@
-"""What the person who runs this looks at: health, readiness, metrics, the API's description, queues
-and dead letters (the instance's for operators, an organization's own for its admins)."""
+"""What the person who runs this looks at: health, readiness and metrics (health/), the API's
+description, queues and dead letters (the instance's for operators, an organization's own for its
+admins)."""
 
-import asyncio
-from collections.abc import Awaitable
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -14,78 +13,32 @@ from safelight.accounts.guard import (
     AsAnyone,
     AsOperator,
     guarded_routes,
-    metrics_reader,
-    open_to_everyone,
 )
 from safelight.admin.answers import (
     DeadLetterAnswer,
     DiscardedAnswer,
-    HealthAnswer,
     QueueMetricsAnswer,
     QueueStatusAnswer,
-    ReadyAnswer,
     RedrivenAnswer,
     SettledAnswer,
 )
-from safelight.admin.scrape import Scrape
-from safelight.admin.services import Engine
+from safelight.admin.health.routes import router as health
 from safelight.http.described import Described, PageOf
-from safelight.http.frame import ClockDep, DatabaseDep, QueueDep, provided
+from safelight.http.frame import ClockDep, QueueDep, provided
 from safelight.http.paging import Cursors, CursorsDep, PageRequest, page
-from safelight.infra.db import AWAY
 from safelight.infra.injected import iso
 from safelight.infra.queue.jobs import DeadLetter
 from safelight.infra.queue.queue import Queue
-from safelight.objects.store import ObjectStore
 from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.recover import stuck, timeouts
 
 router = APIRouter(tags=["operator"], route_class=Described)
+router.include_router(health)
 
 KindFilter = Annotated[str | None, Query(max_length=100, description="Only of this job kind.")]
 Everything = Annotated[
     str | None, Query(alias="organizationId", max_length=64, description="Only this one's.")
 ]
-
-
-@router.get(
-    "/healthz",
-    dependencies=[open_to_everyone],
-    summary="The process is up",
-    response_model=HealthAnswer,
-)
-async def healthz() -> dict[str, str]:
-    return {"status": "ok"}
-
-
-@router.get(
-    "/readyz",
-    dependencies=[open_to_everyone],
-    summary="It can do its work",
-    response_model=ReadyAnswer,
-    responses={503: {"model": ReadyAnswer}},
-)
-async def readyz(
-    db: DatabaseDep,
-    store: Annotated[ObjectStore, provided(ObjectStore)],
-    engine: Annotated[Engine, provided(Engine)],
-) -> Response:
-    database, there = await asyncio.gather(_answers(db.check()), _answers(store.check()))
-    checks = {"database": database, "objectStore": there, "engine": engine.healthy}
-    ready = all(checks.values())
-    words = {name: "ok" if fine else "unavailable" for name, fine in checks.items()}
-    children = {"lacking": engine.unprotected}
-    return JSONResponse({"ready": ready, **words, "children": children}, 200 if ready else 503)
-
-
-@router.get(
-    "/metrics",
-    dependencies=[metrics_reader],
-    summary="Prometheus metrics",
-    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
-)
-async def metrics(scrape: Annotated[Scrape, provided(Scrape)]) -> Response:
-    return Response(await scrape.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 @router.get("/api/openapi.json", summary="This description", include_in_schema=False)
@@ -259,14 +212,6 @@ async def discard_all_own(
         kind=kind, organization=access.organization, actor=access.caller.as_actor()
     )
     return {"discarded": done.settled, "remaining": done.remaining}
-
-
-async def _answers(question: Awaitable[Any]) -> bool:
-    try:
-        await question
-    except AWAY:
-        return False
-    return True
 
 
 async def _listed(

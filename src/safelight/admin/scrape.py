@@ -1,25 +1,41 @@
-"""What /metrics says beyond this process's own counts: the queues, and where bucket, index and
+"""What /metrics says beyond this process's own counts: queues, nodes, and where bucket, index and
 library differ; read from the database when somebody asks, and not again for a few seconds, since
 reading takes as long as the backlog is."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import Protocol
 
 from safelight.infra.db import AWAY
 from safelight.infra.injected import Clock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import KindStatus
 from safelight.infra.queue.queue import Queue
-from safelight.library.reconcile.reconcile import LibraryReconcile
+from safelight.ingest.nodes.give_up import Nodes
+from safelight.ingest.nodes.lifecycle import Node, NodeStanding
 
 _FRESH_SECONDS = 5.0
 
 
+class Differences(Protocol):
+    """What the comparison of bucket, index and library has left over."""
+
+    async def left(self) -> Mapping[str, int]:
+        """How many, by kind."""
+
+
 class Scrape:
     def __init__(
-        self, queue: Queue, reconcile: LibraryReconcile, metrics: Metrics, clock: Clock
+        self,
+        queue: Queue,
+        nodes: Nodes,
+        differences: Differences,
+        metrics: Metrics,
+        clock: Clock,
     ) -> None:
         self._queue = queue
-        self._reconcile = reconcile
+        self._nodes = nodes
+        self._differences = differences
         self._metrics = metrics
         self._clock = clock
         self._one_at_a_time = asyncio.Lock()
@@ -36,13 +52,15 @@ class Scrape:
 
     async def _read(self) -> None:
         try:
-            queues, left = await self._queue.status(), await self._reconcile.left()
+            queues, nodes = await self._queue.status(), await self._nodes.all()
+            left = await self._differences.left()
         except AWAY:
             self._metrics.database_up.set(0)
             self._show([])
             return
         self._metrics.database_up.set(1)
         self._show(queues)
+        self._show_nodes(nodes)
         for kind, count in left.items():
             self._metrics.differences.labels(kind).set(count)
 
@@ -57,3 +75,10 @@ class Scrape:
                 metrics.jobs.labels(row.name, state).set(getattr(row, state))
             metrics.jobs_oldest.labels(row.name).set(row.oldest_seconds or 0)
             metrics.dead_letters.labels(row.name).set(row.dead_letters)
+
+    def _show_nodes(self, nodes: list[Node]) -> None:
+        """What was known of them stays while the database is away."""
+        missing = [node for node in nodes if node.standing is NodeStanding.MISSING]
+        self._metrics.nodes_missing.set(len(missing))
+        self._metrics.uploads_stranded.set(sum(node.uploads for node in missing))
+        self._metrics.jobs_stranded.set(sum(node.uploads + node.others for node in missing))

@@ -11,6 +11,7 @@ from safelight.infra.injected import Clock
 from safelight.infra.queue.handlers import upkeep
 from safelight.infra.queue.worker import Worker
 from safelight.infra.steady import SteadyTime
+from safelight.ingest.nodes.give_up import Nodes
 from safelight.library import repo as library
 from safelight.library.reconcile.reconcile import LibraryReconcile
 from safelight.sandbox.sandbox import Sandbox
@@ -56,7 +57,7 @@ class Upkeep:
 
 
 def open_admin(base: Base, reconcile: LibraryReconcile) -> Feature:
-    scrape = Scrape(base.queue, reconcile, base.metrics, base.clock)
+    scrape = Scrape(base.queue, Nodes(base.units), reconcile, base.metrics, base.clock)
     return Feature(
         services=(scrape,),
         handlers=(upkeep(UPKEEP, Upkeep(base.db, base.clock).run),),

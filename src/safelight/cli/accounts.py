@@ -2,11 +2,9 @@
 database, beside a running server or without one.
 """
 
-import asyncio
 import json
 import re
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -18,21 +16,14 @@ from safelight.accounts.access import Grant, Role, Token, User
 from safelight.accounts.members import Members, Welcomed
 from safelight.accounts.show import show_token
 from safelight.accounts.tokens import Tokens
-from safelight.classification.reclassify.reclassify import Reclassify
+from safelight.cli.local import AsJson, Local, run_local
 from safelight.cli.output import show_rows
 from safelight.cli.serve import DataDir
-from safelight.errors import ConfigurationError
-from safelight.infra import logs
-from safelight.infra.activity import Units
-from safelight.infra.bus import Bus
 from safelight.infra.data_directory import DataDirectory
 from safelight.infra.db import Database
-from safelight.infra.injected import RandomIds, SystemClock, day, iso
-from safelight.infra.migrate import check_version
-from safelight.infra.pooler import survey
-from safelight.infra.postgres.server import attached
+from safelight.infra.injected import SystemClock, day, iso
 from safelight.objects.keys import InvalidOrganizationId, check_organization_id
-from safelight.settings import Settings, load
+from safelight.settings import Settings
 
 T = TypeVar("T")
 
@@ -40,7 +31,6 @@ tokens = typer.Typer(help="API tokens: make, list, revoke.", no_args_is_help=Tru
 users = typer.Typer(help="People: let in, list, revoke.", no_args_is_help=True)
 organizations = typer.Typer(help="Organizations: make, list, close.", no_args_is_help=True)
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 InOrganization = Annotated[str, typer.Option("--organization", help="In which organization.")]
 WithRole = Annotated[Role, typer.Option("--role", help="What they may do there.")]
 OperatorFlag = Annotated[
@@ -60,7 +50,6 @@ class Desk:
     clock: SystemClock
     tokens: Tokens
     members: Members
-    reclassify: Reclassify
 
     def address(self, path: str) -> str:
         """With the server's address in front, where it is known."""
@@ -88,7 +77,7 @@ def create_token(
         )
         return secret
 
-    secret = run_at_desk(data_dir, act)
+    secret = _run(data_dir, act)
     print(json.dumps({"token": secret}) if as_json else secret)
 
 
@@ -103,7 +92,7 @@ def list_tokens(
     async def act(desk: Desk) -> list[Token]:
         return await repo.tokens(desk.db, organization, before=None, limit=None)
 
-    found = run_at_desk(data_dir, act)
+    found = _run(data_dir, act)
     rows = [{"organization": token.organization, **show_token(token)} for token in found]
     show_rows(rows, as_json=as_json)
 
@@ -111,7 +100,7 @@ def list_tokens(
 @tokens.command("revoke")
 def revoke_token(token_id: str, data_dir: DataDir = None) -> None:
     """Revoke a token, and those it made."""
-    run_at_desk(data_dir, lambda desk: desk.tokens.revoke(token_id, organization=None, actor=None))
+    _run(data_dir, lambda desk: desk.tokens.revoke(token_id, organization=None, actor=None))
     print(f"{token_id} is revoked.")
 
 
@@ -137,7 +126,7 @@ def create_user(
         )
         return welcomed, desk.address(welcomed.link)
 
-    welcomed, link = run_at_desk(data_dir, act)
+    welcomed, link = _run(data_dir, act)
     if as_json:
         invited = welcomed.account is not None
         print(json.dumps({"username": username, "signInLink": link, "invited": invited}))
@@ -158,14 +147,14 @@ def list_users(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     async def act(desk: Desk) -> list[User]:
         return await repo.users(desk.db)
 
-    found = run_at_desk(data_dir, act)
+    found = _run(data_dir, act)
     show_rows([_show_user(user, as_json=as_json) for user in found], as_json=as_json)
 
 
 @users.command("revoke")
 def revoke_user(username: str, data_dir: DataDir = None) -> None:
     """Take a person's access away: sessions, links, memberships, password and tokens."""
-    run_at_desk(data_dir, lambda desk: desk.members.revoke_user(username))
+    _run(data_dir, lambda desk: desk.members.revoke_user(username))
     print(f"{username} is revoked.")
 
 
@@ -176,7 +165,7 @@ def create_organization(organization: str, data_dir: DataDir = None) -> None:
         check_organization_id(organization)
     except InvalidOrganizationId as error:
         raise typer.BadParameter(str(error)) from None
-    run_at_desk(data_dir, lambda desk: desk.members.make_organization(organization))
+    _run(data_dir, lambda desk: desk.members.make_organization(organization))
     print(f"{organization} is there.")
 
 
@@ -187,7 +176,7 @@ def list_organizations(data_dir: DataDir = None, as_json: AsJson = False) -> Non
     async def act(desk: Desk) -> list[tuple[str, int]]:
         return await repo.organizations(desk.db)
 
-    found = run_at_desk(data_dir, act)
+    found = _run(data_dir, act)
     show_rows([{"id": name, "createdAt": iso(at)} for name, at in found], as_json=as_json)
 
 
@@ -195,7 +184,7 @@ def list_organizations(data_dir: DataDir = None, as_json: AsJson = False) -> Non
 def close_organization(organization: str, data_dir: DataDir = None) -> None:
     """Close an organization: every membership and token ends, everything stored stays. `users
     create` opens it again."""
-    run_at_desk(data_dir, lambda desk: desk.members.close_organization(organization))
+    _run(data_dir, lambda desk: desk.members.close_organization(organization))
     print(f"{organization} is closed.")
 
 
@@ -239,47 +228,9 @@ def _running_server(settings: Settings) -> str | None:
         return None
 
 
-def run_at_desk(data_dir: Path | None, act: Callable[[Desk], Awaitable[T]]) -> T:
-    logs.configure("auto", "warning")
-    settings = load({"data_dir": data_dir})
-    with database_url(settings) as url:
-        return asyncio.run(_with_desk(settings, url, act))
+def _run(data_dir: Path | None, act: Callable[[Desk], Awaitable[T]]) -> T:
+    async def at_desk(local: Local) -> T:
+        tokens, members = Tokens(local.units, local.ids), Members(local.units, local.ids)
+        return await act(Desk(local.settings, local.db, local.clock, tokens, members))
 
-
-@contextmanager
-def database_url(settings: Settings) -> Iterator[str]:
-    """For a command beside a running server or without one."""
-    if settings.database_url is not None:
-        yield settings.database_url.get_secret_value()
-        return
-    if not settings.data_dir.is_dir():
-        raise ConfigurationError(
-            f"There is no data directory {settings.data_dir}. Name it with --data-dir, or start "
-            "`safelight serve` there first."
-        )
-    with attached(settings.data_dir) as url:
-        yield url
-
-
-async def ensure_set_up(db: Database) -> None:
-    if not await repo.is_set_up(db):
-        raise ConfigurationError(
-            "This database is still empty. Start `safelight serve` once, then try again."
-        )
-
-
-async def _with_desk(settings: Settings, url: str, act: Callable[[Desk], Awaitable[T]]) -> T:
-    clock = SystemClock()
-    db = await Database.open(await survey(url, settings.database_direct), pool_size=2)
-    try:
-        await ensure_set_up(db)
-        await check_version(db)
-        ids, bus = RandomIds(), Bus(db, "command line")
-        units = Units(db, bus, clock)
-        try:
-            tokens, members = Tokens(units, ids), Members(units, ids)
-            return await act(Desk(settings, db, clock, tokens, members, Reclassify(units, ids)))
-        finally:
-            await bus.stop()
-    finally:
-        await db.close()
+    return run_local(data_dir, at_desk)

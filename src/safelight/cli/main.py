@@ -11,6 +11,7 @@ import typer
 
 from safelight import __version__
 from safelight.cli import accounts
+from safelight.cli.nodes import nodes
 from safelight.cli.reclassify import reclassify
 from safelight.cli.reconcile import reconcile
 from safelight.cli.serve import serve
@@ -33,6 +34,7 @@ app.command()(reconcile)
 app.add_typer(accounts.tokens, name="tokens")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.organizations, name="organizations")
+app.add_typer(nodes, name="nodes")
 
 
 def _show_version(wanted: bool) -> None:

@@ -13,7 +13,7 @@ from safelight.classification.reclassify.lifecycle import (
     ReclassifyFilter,
 )
 from safelight.classification.reclassify.reclassify import Reclassify
-from safelight.cli.accounts import Desk, run_at_desk
+from safelight.cli.local import Local, run_local
 from safelight.cli.serve import DataDir
 from safelight.errors import InvalidRequest, NotFound
 from safelight.infra.db import Database
@@ -49,20 +49,20 @@ def reclassify(
     Each keeps its label until it has the next one. Ctrl-C ends this command, not the work."""
     wanted = ReclassifyFilter(label, not_by)
 
-    async def act(desk: Desk) -> Reclassification | None:
-        service = desk.reclassify
+    async def act(local: Local) -> Reclassification | None:
+        service = Reclassify(local.units, local.ids)
         if cancel:
             known = await service.find(None, cancel)
             return await service.cancel(known.organization, known.id, _ACTOR)
         if follow:
             return await _follow(service, await service.find(None, follow))
-        chosen = await _organization(desk.db, organization)
+        chosen = await _organization(local.db, organization)
         if dry_run:
             print(f"{await service.count(chosen, wanted)} images would be classified anew.")
             return None
         return await _follow(service, await service.ask(chosen, wanted, _ACTOR))
 
-    found = run_at_desk(data_dir, act)
+    found = run_local(data_dir, act)
     if found is None:
         return
     print(_summary(found))

@@ -11,16 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from safelight.accounts import repo as accounts
-from safelight.cli.accounts import AsJson, database_url, ensure_set_up
+from safelight.cli.local import AsJson, at_hand, database_url, prepare_local
 from safelight.cli.output import show_rows
 from safelight.cli.serve import DataDir
 from safelight.errors import ConfigurationError
-from safelight.infra import failpoints, logs
-from safelight.infra.db import Database
-from safelight.infra.pooler import survey
 from safelight.library.reconcile import repo
 from safelight.library.reconcile.comparison import Comparison
-from safelight.settings import Settings, load
+from safelight.settings import Settings
 from safelight.wiring import open_reconcile
 
 DIFFERENCES_REMAIN = 1
@@ -44,9 +41,7 @@ def reconcile(
     """Compare what the store holds with the index and the library, and say where they differ.
     Nothing is changed without --repair, and nothing is ever deleted from the store. Ends with 0
     when all agree, with 1 when differences remain. Ended early, it goes on when asked again."""
-    logs.configure("auto", "error")  # the report says the rest
-    settings = load({"data_dir": data_dir})
-    failpoints.arm_all(settings.failpoints)
+    settings = prepare_local(data_dir, "error")  # the report says the rest
     with database_url(settings) as url:
         found = asyncio.run(_compare(settings, url, organization, repair=repair, afresh=afresh))
     if as_json:
@@ -71,16 +66,12 @@ async def _compare(
 
 async def _total(settings: Settings, url: str, organization: str | None) -> int | None:
     """About how many names there are to look at; None where nobody knows without counting."""
-    db = await Database.open(await survey(url, settings.database_direct), pool_size=1)
-    try:
-        await ensure_set_up(db)
+    async with at_hand(settings, url) as local:
         if organization is None:
-            return await repo.roughly(db) or None
-        if not await accounts.known_organizations(db, [organization]):
+            return await repo.roughly(local.db) or None
+        if not await accounts.known_organizations(local.db, [organization]):
             raise ConfigurationError(f"There is no organization {organization}.")
         return None
-    finally:
-        await db.close()
 
 
 @contextmanager

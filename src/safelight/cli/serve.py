@@ -44,8 +44,17 @@ def serve(
     """Run Safelight: the server, its worker and, unless you bring one, its database."""
     leaving = Leaving()
     settings = load({"data_dir": data_dir, "host": host, "port": port})
+    if no_worker and settings.ingest == "direct":
+        raise ConfigurationError(
+            "SAFELIGHT_INGEST=direct answers an upload when the worker here has stored it, and "
+            "--no-worker leaves that out. Leave out --no-worker, or use SAFELIGHT_INGEST=disk."
+        )
     prepare(settings)
-    with _listening(settings) as listener, database(settings, leaving) as (url, postgres):
+    taken = "Choose another with --port or SAFELIGHT_PORT."
+    with (
+        listening(settings.host, settings.port, taken) as listener,
+        database(settings, leaving) as (url, postgres),
+    ):
         leaving.run(_serve(settings, url, postgres, listener, leaving, worker=not no_worker))
 
 
@@ -99,8 +108,7 @@ async def _serve(
 ) -> None:
     watching = asyncio.create_task(postgres.watch()) if postgres else None
     try:
-        here = _address(listener)
-        address = settings.public_url or here
+        address = settings.public_url or address_of(listener)
         if postgres:  # else the directory may be several servers'
             write_private(DataDirectory(settings.data_dir.resolve()).server, address)
         async with open_services(
@@ -108,7 +116,6 @@ async def _serve(
             url,
             worker=worker,
             address=lambda: address,
-            here=lambda: here,
             between=leaving.check_opening,
         ) as registry:
             link = await first_start(registry.get(Units), settings, registry.get(Ids))
@@ -123,18 +130,22 @@ async def _serve(
             watching.cancel()
 
 
-class _Server(uvicorn.Server):
+class ToldServer(uvicorn.Server):
+    """It does not listen for signals itself: those are caught from the first moment of the process
+    on, and whoever runs it is told."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class _Server(ToldServer):
     """Tells where it is once it answers, and lets requests that it cuts short have a last word."""
 
     def __init__(self, config: uvicorn.Config, address: str, link: str | None) -> None:
         super().__init__(config)
         self._address = address
         self._link = link
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """They are caught from the first moment of the process on, and handed here."""
-        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -151,7 +162,7 @@ class _Server(uvicorn.Server):
             await asyncio.wait(cancelled, timeout=_LAST_WORDS_SECONDS)
 
 
-def _address(listener: socket.socket) -> str:
+def address_of(listener: socket.socket) -> str:
     """Where this machine can call us; listening everywhere includes its own."""
     host, port = listener.getsockname()[:2]
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not bound here
@@ -159,14 +170,14 @@ def _address(listener: socket.socket) -> str:
 
 
 @contextlib.contextmanager
-def _listening(settings: Settings) -> Iterator[socket.socket]:
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+def listening(host: str, port: int, otherwise: str) -> Iterator[socket.socket]:
+    """`otherwise` says what to do if that cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        listener = socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ConfigurationError(
-            f"Cannot listen on {settings.host}:{settings.port} ({error.strerror}). "
-            "Choose another with --port or SAFELIGHT_PORT."
+            f"Cannot listen on {host}:{port} ({error.strerror}). {otherwise}"
         ) from error
     with listener:
         yield listener

@@ -18,15 +18,11 @@ _BEYOND_SECONDS = 1.0
 
 
 class WebhookAddresses:
-    """`base` gives the address vendors reach this server at, `here` the one it reaches itself at,
-    at the moment they are needed. A process that does not listen has no `here`."""
+    """`base` gives the address vendors reach this server at, at the moment it is needed."""
 
-    def __init__(
-        self, secret: str, base: Callable[[], str], here: Callable[[], str] | None
-    ) -> None:
+    def __init__(self, secret: str, base: Callable[[], str]) -> None:
         self._secret = secret.encode()
         self._base = base
-        self._here = here
 
     def token(self, generation_id: str) -> str:
         digest = hmac.new(self._secret, generation_id.encode(), hashlib.sha256).digest()
@@ -36,20 +32,12 @@ class WebhookAddresses:
         return hmac.compare_digest(self.token(generation_id).encode(), token.encode())
 
     def url(self, provider: str, generation_id: str, artifact_id: str) -> str:
-        return self._base() + self._path(provider, generation_id, artifact_id)
-
-    def url_here(self, provider: str, generation_id: str, artifact_id: str) -> str | None:
-        if self._here is None:
-            return None
-        return self._here() + self._path(provider, generation_id, artifact_id)
-
-    def _path(self, provider: str, generation_id: str, artifact_id: str) -> str:
         query = {
             "generation_id": generation_id,
             "token": self.token(generation_id),
             "task": artifact_id,
         }
-        return f"/webhooks/{provider}?{urlencode(query)}"
+        return f"{self._base()}/webhooks/{provider}?{urlencode(query)}"
 
 
 class Orders:

@@ -46,7 +46,7 @@ def open_generations(
     _warn(settings, providers)
     owner, orders = Owner(units), Orders(addresses, clock)
     webhooks = Webhooks(owner, providers, addresses)
-    calls = StudioWebhooks(webhooks, owner, addresses)
+    calls = StudioWebhooks(webhooks, owner)
     fetcher = fetcher or Fetcher(settings.outgoing_allow, max_bytes=settings.artifact_max_bytes)
     timeouts = {
         MediaKind.IMAGE: settings.generation_image_timeout_seconds,
@@ -66,10 +66,6 @@ def open_generations(
     )  # fmt: skip
     sweep = GenerationSweep(base.db, store, clock, keep_days=settings.generation_state_days)
 
-    async def close() -> None:
-        await providers.close()
-        await calls.close()
-
     return Feature(
         services=(
             providers,
@@ -87,7 +83,7 @@ def open_generations(
             upkeep(PURGE, sweep.purge),
             upkeep(ORPHANS, sweep.orphans),
         ),
-        close=close,
+        close=providers.close,
     )
 
 

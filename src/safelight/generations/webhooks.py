@@ -1,14 +1,12 @@
-"""What a provider's call means, and the studio's own calls: jobs of ours that call the same route
-that vendors call. The route only routes; the owner decides.
+"""What a provider's call means. The route only routes; the owner decides.
 
-A worker without a server knows of none that it can reach: servers may listen on another machine's
-loopback, and the public address may lead through what only others can pass. It has the same
-database, so it hears the call itself, as the route would; so does a server that gets no answer from
-itself.
+The studio calls nobody: what it would tell is a job of ours, heard by whichever process runs it, as
+the route would hear it. It needs no address, be it a server's behind a proxy or a worker's without
+any, and has nothing to prove.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -26,13 +24,7 @@ from safelight.generations.providers.registry import Providers
 from safelight.generations.providers.studio import Studio
 from safelight.infra import activity
 from safelight.infra.activity import Unit, Units
-from safelight.infra.failpoints import reach
 from safelight.infra.queue.jobs import Done, Failure, Job, Verdict
-
-if TYPE_CHECKING:
-    import httpx
-
-_SECONDS = 20.0
 
 
 class Webhooks:
@@ -121,18 +113,14 @@ async def announce_later(units: Units, order: Order, outcome: str, delay: float)
 
 
 class StudioWebhooks:
-    def __init__(self, webhooks: Webhooks, owner: Owner, addresses: WebhookAddresses) -> None:
+    def __init__(self, webhooks: Webhooks, owner: Owner) -> None:
         self._webhooks = webhooks
         self._owner = owner
-        self._addresses = addresses
-        self._client: httpx.AsyncClient | None = None
 
     async def handle(self, job: Job[StudioWebhookPayload]) -> Verdict:
         told = job.payload
         body = {"taskId": told.taskId, "status": told.outcome}
-        url = self._addresses.url_here(Studio.name, told.generationId, told.artifactId)
-        if url is None or not await self._call(url, body):
-            await self._webhooks.from_here(Studio.name, told.generationId, told.artifactId, body)
+        await self._webhooks.from_here(Studio.name, told.generationId, told.artifactId, body)
         return Done()
 
     async def on_dead(self, unit: Unit, job: Job[StudioWebhookPayload], failure: Failure) -> None:
@@ -142,25 +130,3 @@ class StudioWebhooks:
             return gave_up(generation, job.payload.artifactId, failure.message, now)
 
         await self._owner.change_in(unit, job.payload.generationId, fail)
-
-    async def _call(self, url: str, body: Mapping[str, str]) -> bool:
-        """Whether it was heard; if it was and we do not know, hearing it again changes nothing."""
-        import httpx
-
-        timeout = httpx.Timeout(_SECONDS)
-        self._client = self._client or httpx.AsyncClient(timeout=timeout, trust_env=False)
-        try:
-            await reach("generations.deliver")
-            response = await self._client.post(url, json=body)
-        except httpx.HTTPError as error:
-            answer = type(error).__name__
-        else:
-            if response.is_success:
-                return True
-            answer = str(response.status_code)
-        structlog.get_logger().warning("webhook.own_not_answered", answer=answer)
-        return False
-
-    async def close(self) -> None:
-        if self._client is not None:
-            await self._client.aclose()

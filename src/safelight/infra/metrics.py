@@ -62,6 +62,15 @@ class Metrics:
             "Names on which bucket, index and library did not agree after the last whole look.",
             "kind",
         )
+        self.nodes_missing = self._gauge(
+            "nodes_missing", "Machines that have told nothing for most of a minute and are needed."
+        )
+        self.uploads_stranded = self._gauge(
+            "uploads_stranded", "Uploads whose only copy is on a missing machine."
+        )
+        self.jobs_stranded = self._gauge(
+            "jobs_stranded", "Jobs about files that are on a missing machine, uploads among them."
+        )
         self.database_up = self._gauge("database_up", "Whether the database answered just now.")
 
     def _of_upkeep(self) -> None:

@@ -24,6 +24,7 @@ from safelight.infra.threads import Threads
 from safelight.infra.turns import Turns
 from safelight.ingest import repo
 from safelight.ingest.contract import DatabaseError, OutcomeUnknown
+from safelight.ingest.direct.direct import DirectUploads
 from safelight.ingest.directory import IngestDirectory
 from safelight.ingest.jobs import OFFLOAD, OffloadPayload
 from safelight.ingest.lifecycle import Image, ImageStatus, Recordable, Recording
@@ -78,12 +79,15 @@ class Ingest:
         metrics: Metrics,
         lease: timedelta,
         remember: Callable[[str, Image], None],
+        direct: DirectUploads | None = None,
     ) -> None:
-        """`remember` spares whoever brings an image to the store reading its record."""
+        """`remember` spares whoever brings an image to the store reading its record. `direct` waits
+        for it to be there, where that comes before the answer."""
         self._units = units
         self._db = units.db
         self._lease = lease
         self._remember = remember
+        self._direct = direct
         self.directory = directory
         self.limits = limits
         self._clock = units.clock
@@ -100,6 +104,8 @@ class Ingest:
     async def close(self) -> None:
         if self._recording:
             await asyncio.wait(self._recording, timeout=_CLOSE_SECONDS)
+        if self._direct:
+            self._direct.close()
         self._threads.close()
 
     async def accept(self, upload: UploadRequest, stream: AsyncIterator[bytes]) -> Image:
@@ -147,6 +153,9 @@ class Ingest:
         """Only a definite no takes the file away again."""
         try:
             image = await self._record(upload, incoming.image_id, received)
+            self._units.announce(image.organization)
+            if self._direct:
+                await self._direct.stored(image)
         except OutcomeUnknown:
             raise  # the row may exist: the file stays, and the sweep decides
         except AWAY as error:
@@ -155,7 +164,6 @@ class Ingest:
         except Exception:
             await self._discard(incoming)
             raise
-        self._units.announce(image.organization)
         self._account(image, started)
         await reach("ingest.recorded")
         return image

@@ -60,6 +60,10 @@ class StorageFull(StorageError):
     status: ClassVar[int] = 507
 
 
+class NotStored(StorageError):
+    """The object store did not take the image in time. Nothing was kept; please try again."""
+
+
 class DatabaseError(UploadError):
     """The upload could not be recorded. Nothing was kept; please try again."""
 
@@ -86,6 +90,7 @@ ERRORS: tuple[type[SafelightError], ...] = (
     ChecksumError,
     StorageError,
     StorageFull,
+    NotStored,
     DatabaseError,
     OutcomeUnknown,
     JobEnqueueError,

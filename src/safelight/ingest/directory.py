@@ -84,7 +84,7 @@ class IngestDirectory:
 
     def is_there(self) -> bool:
         """False when the path leads elsewhere: a volume is not mounted."""
-        return _node_in(self.path) == self.node
+        return node_in(self.path) == self.node
 
     def put_back(self, name: str) -> bool:
         """A file from lost+found that is asked for after all; false if it is not there."""
@@ -127,13 +127,13 @@ def _node_id(path: Path, ids: Ids, *, alone: bool) -> str:
     """Made once per directory, also when two processes start at the same moment. A copy of a
     directory is not that node: it is known by its inodes, which no copy keeps. `alone` a new id is
     made for it, and for one that cannot be read; the sweep then adopts the jobs of the files."""
-    node = _node_in(path)
+    node = node_in(path)
     if node is None:
         write_once(path / _NODE, ids.short("node"), ids)
     elif alone and not (_IS_NODE.fullmatch(node) and _home_of(path) in {None, _inodes(path)}):
         hit("ingest.renew_node")
         write_private(path / _NODE, ids.short("node"))
-    node = _node_in(path) or ""
+    node = node_in(path) or ""
     if not _IS_NODE.fullmatch(node):
         raise ConfigurationError(
             f"{path / _NODE} does not hold the id of the directory. Stop every server and worker "
@@ -145,7 +145,7 @@ def _node_id(path: Path, ids: Ids, *, alone: bool) -> str:
     return node
 
 
-def _node_in(path: Path) -> str | None:
+def node_in(path: Path) -> str | None:
     try:
         return (path / _NODE).read_text(errors="replace").strip()
     except FileNotFoundError:

@@ -144,7 +144,7 @@ async def free_name(db: Database, organization: str, name: str, *, numbered: boo
 @read
 async def find(db: Database, image_id: str) -> Image | None:
     row = await db.fetchrow("SELECT * FROM images WHERE id = $1", image_id)
-    return None if row is None else _image(row)
+    return None if row is None else image_of(row)
 
 
 @read
@@ -222,7 +222,7 @@ async def page(
         *(before or (2**63 - 1, "")),
         limit + 1,
     )
-    return [_image(row) for row in rows]
+    return [image_of(row) for row in rows]
 
 
 @write
@@ -368,10 +368,10 @@ async def on_their_way(
     out. `limit` is how many are looked at."""
     values = (organization, failed_since, limit)
     rows = await (db.fetch(_ALL, *values) if names is None else db.fetch(_NAMED, *values, names))
-    return [_image(row) for row in rows]
+    return [image_of(row) for row in rows]
 
 
-def _image(row: asyncpg.Record) -> Image:
+def image_of(row: asyncpg.Record) -> Image:
     values = {key: row[key] for key in Image.__dataclass_fields__}
     values["idempotency_key"] = str(values["idempotency_key"])
     values["status"] = ImageStatus(values["status"])

@@ -12,8 +12,10 @@ from safelight.infra.injected import Ids
 from safelight.infra.queue.handlers import Handler, upkeep
 from safelight.ingest import repo
 from safelight.ingest.accept import Ingest
+from safelight.ingest.direct.direct import DirectUploads
 from safelight.ingest.directory import IngestDirectory, holds_ownerless, unusable
 from safelight.ingest.jobs import OFFLOAD, PUT_BACK, SWEEP
+from safelight.ingest.nodes.give_up import Nodes
 from safelight.ingest.offload import Arrive, Offload
 from safelight.ingest.put_back import Restoration
 from safelight.ingest.receive import UploadLimits
@@ -56,15 +58,16 @@ def open_ingest(
         settings.max_uploads_at_once,
     )
     offload = Offload(base.units, store, directory, base.queue, remember, base.metrics, arrive)
+    direct = DirectUploads(base.units, base.bus) if settings.ingest == "direct" else None
     ingest = Ingest(
         base.units, directory, limits, base.ids, base.metrics, base.queue.lease,
-        offload.fresh.remember,
+        offload.fresh.remember, direct,
     )  # fmt: skip
     sweep = IngestSweep(
         base.queue, directory, base.clock, base.metrics, settings.ingest_ttl_seconds
     )
     return Feature(
-        services=(ingest, sweep),
+        services=(ingest, sweep, Nodes(base.units)),
         handlers=(
             Handler(OFFLOAD, offload.handle),
             Handler(PUT_BACK, Restoration(base.units, store, directory).handle),

@@ -2,7 +2,8 @@
 
 A whole file without a record goes to lost+found, not away: its row may be a dead process's last
 statement and commit yet, or the record may be lost and the file the only trace. It goes back when
-its record turns up. Jobs about files that are here become this node's, whoever had them before.
+its record turns up. Jobs about files that are here become this node's, whoever had them before; and
+images that were given up with a machine go on where their files are (nodes/revive.py).
 """
 
 import asyncio
@@ -13,7 +14,6 @@ from pathlib import Path
 from typing import assert_never
 
 import structlog
-from prometheus_client import Gauge
 
 from safelight.infra.failpoints import hit
 from safelight.infra.injected import Clock, ImageId
@@ -24,11 +24,15 @@ from safelight.ingest import repo
 from safelight.ingest.directory import IngestDirectory, IngestFile, files_in
 from safelight.ingest.jobs import OFFLOAD, PUT_BACK
 from safelight.ingest.lifecycle import ImageStatus
+from safelight.ingest.nodes import repo as nodes
+from safelight.ingest.nodes.lifecycle import NodeStanding
+from safelight.ingest.nodes.revive import revive
 
 _BATCH = 1000
 _POLL_SECONDS = 0.05
 # A statement of a process that was killed has committed or failed by then.
 LATE_MS = 60_000
+_KEPT_SECONDS = 7 * 86_400
 
 
 class Fate(Enum):
@@ -77,11 +81,6 @@ class IngestSweep:
         self._clock = clock
         self._metrics = metrics
         self._ttl_ms = int(ttl_seconds * 1000)
-        self._stranded = Gauge(
-            "safelight_jobs_stranded",
-            "Jobs about files of a node that nobody has served for an hour.",
-            registry=metrics.registry,
-        )
 
     async def at_start(self) -> int:
         """Removes an earlier life's leftovers at once, if no other process uses the directory."""
@@ -106,7 +105,7 @@ class IngestSweep:
         gone += await self._set_aside(judged.strays)
         self._tell_late(judged.late)
         await self._adopt(judged.here)
-        await self._tell_stranded()
+        await self._forget_gone()
         return gone
 
     async def _judge(self, *, alone: bool) -> Judged:
@@ -115,6 +114,7 @@ class IngestSweep:
         for start in range(0, len(everything), _BATCH):
             some = everything[start : start + _BATCH]
             ids = [file.image_id for file in some]
+            await revive(self._queue.units, ids, self._directory.node)
             known, needed = await repo.statuses(self._db, ids), await repo.unsettled(self._db, ids)
             judged.here += [file.image_id for file in some if file.image_id in known]
             for file in some:
@@ -185,16 +185,11 @@ class IngestSweep:
                 "took over the jobs of uploads that wait in this directory", count=adopted
             )
 
-    async def _tell_stranded(self) -> None:
-        stranded = await self._queue.stranded()
-        self._stranded.set(sum(stranded.values()))
-        for node, count in stranded.items():
-            structlog.get_logger().error(
-                "jobs wait for a node that nobody has served for an hour. Start a server on the "
-                "ingest directory with this id",
-                node=node,
-                count=count,
-            )
+    async def _forget_gone(self) -> None:
+        """Nodes that have told nothing for a week, and that nobody misses."""
+        for node in await nodes.nodes(self._db):
+            if node.standing is NodeStanding.GONE and (node.silent or 0) > _KEPT_SECONDS:
+                await nodes.forget(self._db, node.id)
 
 
 def _remove(paths: Iterable[Path]) -> int:

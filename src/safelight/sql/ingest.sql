@@ -137,12 +137,14 @@ BEGIN
 END
 $$;
 
--- Images on their way to a name that is deleted at this moment do not become its object.
+-- Images on their way to a name that is deleted at this moment do not become its object; nor do those that
+-- were given up with their machine, should it come back.
 CREATE OR REPLACE FUNCTION image_forbid(p_organization text, p_name text, p_now bigint) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO delete_intents (image_id, organization, name, at)
     SELECT id, organization, name, p_now FROM images
-    WHERE organization = p_organization AND name = p_name AND status IN ('UPLOADED', 'INGESTED')
+    WHERE organization = p_organization AND name = p_name
+      AND (status IN ('UPLOADED', 'INGESTED') OR status = 'FAILED' AND node IS NOT NULL)
     ON CONFLICT (image_id) DO NOTHING
 $$;
 
@@ -270,6 +272,27 @@ BEGIN
 END
 $$;
 
+-- An image whose sender waited for its storage, and was told that it did not come in time: its job goes, whoever
+-- has it, and it FAILS. Answers what it is then, or was already.
+CREATE OR REPLACE FUNCTION image_withdrawn(
+    p_image text, p_organization text, p_from text[], p_now bigint
+) RETURNS text
+LANGUAGE plpgsql AS $$
+DECLARE
+    freed bigint;
+BEGIN
+    PERFORM job_cancel('ingest.offload', p_image, true);
+    UPDATE images SET status = 'FAILED', updated_at = p_now
+    WHERE id = p_image AND status = ANY (p_from) RETURNING size_bytes INTO freed;
+    IF NOT FOUND THEN
+        RETURN (SELECT nullif(status, 'FAILED') FROM images WHERE id = p_image);
+    END IF;
+    DELETE FROM delete_intents WHERE image_id = p_image;
+    PERFORM quota_change(p_organization, -freed);
+    RETURN 'FAILED';
+END
+$$;
+
 -- Puts the bytes of a stored image back into the bucket, from the file they came from.
 CREATE OR REPLACE FUNCTION image_put_back(p_image text) RETURNS void
 LANGUAGE sql AS $$
@@ -301,5 +324,108 @@ BEGIN
     PERFORM FROM images
     WHERE id = p_image AND (status <> 'STORED' OR library_remembers(organization, name));
     RETURN FOUND;
+END
+$$;
+
+-- A sign of life of a process beside an ingest directory.
+CREATE OR REPLACE FUNCTION node_tells(
+    p_node text, p_host text, p_directory text, p_version text, p_answers boolean, p_works boolean
+) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO nodes AS known (id, host, directory, version, answered, worked)
+    VALUES (p_node, p_host, p_directory, p_version,
+            CASE WHEN p_answers THEN clock_timestamp() END,
+            CASE WHEN p_works THEN clock_timestamp() END)
+    ON CONFLICT (id) DO UPDATE
+    SET host = excluded.host, directory = excluded.directory, version = excluded.version, told = false,
+        answered = coalesce(excluded.answered, known.answered),
+        worked = coalesce(excluded.worked, known.worked)
+$$;
+
+-- For how many seconds a node has told nothing. One whose sign is from a clock that was set back since does not
+-- live either: it would have told by now.
+CREATE OR REPLACE FUNCTION node_silence(p_answered timestamptz, p_worked timestamptz)
+RETURNS double precision
+LANGUAGE sql STABLE AS $$
+    SELECT abs(extract(epoch FROM clock_timestamp() - greatest(p_answered, p_worked)))
+$$;
+
+CREATE OR REPLACE FUNCTION in_ms(p_at timestamptz) RETURNS bigint
+LANGUAGE sql IMMUTABLE AS $$ SELECT (extract(epoch FROM p_at) * 1000)::bigint $$;
+
+-- Every node that has told of itself, or that jobs wait for; `silent` NULL: it has never told anything.
+CREATE OR REPLACE FUNCTION nodes_shown() RETURNS TABLE (
+    id text, host text, directory text, version text, answered bigint, worked bigint,
+    first_seen bigint, silent double precision, served boolean,
+    uploads bigint, others bigint, oldest bigint
+)
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce(node.id, waits.node), coalesce(node.host, ''), coalesce(node.directory, ''),
+           coalesce(node.version, ''), in_ms(node.answered), in_ms(node.worked), in_ms(node.first_seen),
+           node_silence(node.answered, node.worked), coalesce(waits.served, false), coalesce(waits.of_kind, 0),
+           coalesce(waits.others, 0), in_ms(waits.oldest)
+    FROM nodes AS node FULL JOIN jobs_by_node('ingest.offload') AS waits ON waits.node = node.id
+$$;
+
+-- Images whose only copies were on a machine that is lost become FAILED, some of an organization's at a time,
+-- and their jobs end. Each remembers the node: should its file turn up, it goes on (images_revived). Answers
+-- which; `p_taken` is how many jobs there were.
+CREATE OR REPLACE FUNCTION images_lost(
+    p_node text, p_organization text, p_from text[], p_limit integer, p_now bigint,
+    OUT taken integer, OUT ids text[], OUT names text[]
+)
+LANGUAGE plpgsql AS $$
+DECLARE
+    keys  constant text[] := jobs_take_away('ingest.offload', p_node, p_organization, p_limit, true);
+    freed bigint;
+BEGIN
+    taken := cardinality(keys);
+    WITH failed AS (
+        UPDATE images SET status = 'FAILED', node = p_node, updated_at = p_now
+        WHERE id = ANY (keys) AND status = ANY (p_from) RETURNING id, name, size_bytes
+    )
+    SELECT array_agg(id ORDER BY id), array_agg(name ORDER BY id), sum(size_bytes)
+    INTO ids, names, freed FROM failed;
+    PERFORM quota_change(p_organization, -freed);
+END
+$$;
+
+-- Files of that machine that a bucket was to be given again: what it holds now counts, and a person is told.
+-- Answers how many.
+CREATE OR REPLACE FUNCTION images_not_put_back(
+    p_node text, p_organization text, p_limit integer, p_error jsonb
+) RETURNS integer
+LANGUAGE plpgsql AS $$
+DECLARE
+    keys constant text[] := jobs_take_away('ingest.put_back', p_node, p_organization, p_limit, false);
+BEGIN
+    UPDATE images SET node = NULL WHERE id = ANY (keys);
+    PERFORM job_letter('ingest.put_back', p_organization, jsonb_build_object('imageId', key), p_error)
+    FROM unnest(keys) AS key;
+    RETURN cardinality(keys);
+END
+$$;
+
+-- Images that were given up and whose files are at that node after all are on their way again. Answers which.
+CREATE OR REPLACE FUNCTION images_revived(
+    p_organization text, p_images text[], p_from text[], p_node text, p_now bigint
+) RETURNS TABLE (id text, name text, checksum text, size_bytes bigint)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    keys  text[];
+    bytes bigint;
+BEGIN
+    WITH revived AS (
+        UPDATE images SET status = 'INGESTED', node = NULL, updated_at = p_now
+        WHERE id = ANY (p_images) AND status = ANY (p_from) AND node IS NOT NULL
+        RETURNING id, size_bytes
+    )
+    SELECT coalesce(array_agg(id), '{}'), sum(size_bytes) INTO keys, bytes FROM revived;
+    PERFORM quota_change(p_organization, bytes);
+    PERFORM jobs_enqueue('ingest.offload', p_organization, p_node,
+                         ARRAY(SELECT jsonb_build_object('imageId', key) FROM unnest(keys) AS key),
+                         keys, array_fill(NULL::text, ARRAY[cardinality(keys)]), NULL);
+    RETURN QUERY SELECT id, name, checksum, size_bytes FROM images WHERE id = ANY (keys) ORDER BY id;
 END
 $$;

@@ -535,15 +535,69 @@ LANGUAGE sql STABLE AS $$
     WHERE status = 'running' AND kind = p_kind AND organization = p_organization
 $$;
 
--- Makes jobs a node's whose files are there, whichever node they were of. Answers how many.
+-- Makes jobs a node's whose files are there, whichever node they were of; dead ones too, so that they are run
+-- there when somebody wants them to. Answers how many.
 CREATE OR REPLACE FUNCTION job_adopt(p_kind text, p_keys text[], p_node text) RETURNS integer
 LANGUAGE plpgsql SET enable_seqscan = off AS $$
 DECLARE
     adopted integer;
+    buried  integer;
 BEGIN
     UPDATE jobs SET node = p_node
     WHERE kind = p_kind AND key = ANY (p_keys) AND status <> 'dead' AND node <> p_node;
     GET DIAGNOSTICS adopted = ROW_COUNT;
-    RETURN adopted;
+    UPDATE jobs SET node = p_node
+    WHERE kind = p_kind AND key = ANY (p_keys) AND status = 'dead' AND node <> p_node;
+    GET DIAGNOSTICS buried = ROW_COUNT;
+    RETURN adopted + buried;
 END
+$$;
+
+-- What waits for each node: its jobs of one kind, dead ones too; those of others that will run, except what it
+-- does by the clock; since when the oldest waits. `served`: somebody has moved on its schedules within the
+-- hour, which is all that is known of a server of a version that tells nothing else.
+CREATE OR REPLACE FUNCTION jobs_by_node(p_kind text)
+RETURNS TABLE (node text, of_kind bigint, others bigint, oldest timestamptz, served boolean)
+LANGUAGE sql STABLE AS $$
+    SELECT jobs.node,
+           count(*) FILTER (WHERE jobs.kind = p_kind),
+           count(*) FILTER (WHERE jobs.kind <> p_kind),
+           min(jobs.created_at),
+           EXISTS (SELECT FROM job_schedules AS schedule
+                   WHERE schedule.node = jobs.node AND next_at > now() - interval '1 hour')
+    FROM jobs
+    WHERE jobs.node <> '' AND (jobs.kind = p_kind OR jobs.status <> 'dead')
+      AND NOT EXISTS (SELECT FROM job_schedules AS schedule WHERE schedule.name = jobs.key)
+    GROUP BY jobs.node
+$$;
+
+-- Takes jobs of a kind away from a node, whoever has them, and answers their keys; dead ones too if asked.
+CREATE OR REPLACE FUNCTION jobs_take_away(
+    p_kind text, p_node text, p_organization text, p_limit integer, p_dead boolean
+) RETURNS text[]
+LANGUAGE sql AS $$
+    WITH taken AS (
+        DELETE FROM jobs WHERE id = ANY (ARRAY(
+            SELECT id FROM jobs
+            WHERE kind = p_kind AND node = p_node AND organization = p_organization
+              AND (p_dead OR status <> 'dead')
+            ORDER BY id LIMIT p_limit
+        )) RETURNING key
+    )
+    SELECT coalesce(array_agg(key), '{}') FROM taken
+$$;
+
+-- An organization whose jobs wait for that node; NULL: none does.
+CREATE OR REPLACE FUNCTION jobs_owner_of_next(p_kinds text[], p_node text) RETURNS text
+LANGUAGE sql STABLE AS $$
+    SELECT organization FROM jobs
+    WHERE node = p_node AND kind = ANY (p_kinds) AND (kind = p_kinds[1] OR status <> 'dead') LIMIT 1
+$$;
+
+-- What a node was to do by the clock, and did not: nobody waits for it. Its schedules stay, for a process that
+-- was only cut off.
+CREATE OR REPLACE FUNCTION node_ticks_end(p_node text) RETURNS void
+LANGUAGE sql AS $$
+    DELETE FROM jobs
+    WHERE node = p_node AND key IN (SELECT name FROM job_schedules WHERE node = p_node)
 $$;

@@ -77,18 +77,6 @@ async def test_a_job_that_is_not_ours_is_left_as_it_is(
     assert await rows(database) == before
 
 
-@pytest.mark.parametrize(
-    ("job", "count"),
-    [({}, 1), ({"status": "dead"}, 0), ({"age": 3500}, 0), ({"node": "served"}, 0)],
-)
-async def test_stranded_is_what_waits_for_a_node_that_nobody_serves(
-    database: Database, job: dict[str, Any], count: int
-) -> None:
-    await database.execute("INSERT INTO job_schedules VALUES ('s', 'k', 'served', 1, now())")
-    await put(database, **{"node": "left", "age": 3700, **job})
-    assert await repo.stranded(database) == ({"left": 1} if count else {})
-
-
 async def test_living_are_those_that_wait_or_run_for_a_value(database: Database) -> None:
     await put(database)
     await put(database, status="dead", organization="dead")
@@ -163,15 +151,90 @@ async def test_a_letter_that_no_job_was_tried_for(database: Database) -> None:
     assert await repo.redrive(database, letter["id"], None)  # type: ignore[arg-type]  # one statement
 
 
-async def test_a_node_adopts_living_jobs_of_others_by_their_keys(database: Database) -> None:
+async def test_a_node_adopts_jobs_of_others_by_their_keys(database: Database) -> None:
+    """Dead ones too: somebody may want them run, and the files are here."""
     await put(database, key="k", node="left")
     await put(database, key="own", node="here")
     await put(database, key="k", node="left", kind="test.else")
     await put(database, key="other", node="left")
     await put(database, key="own", node="left", status="dead")
-    assert await repo.adopt(database, WORK.name, ["k", "own"], "here") == 1
+    await put(database, key="own", node="left", status="dead", kind="test.else")
+    await put(database, key="own", node="here", status="dead")
+    assert await repo.adopt(database, WORK.name, ["k", "own"], "here") == 2
     nodes = await database.fetch("SELECT node FROM jobs ORDER BY id")
-    assert [row["node"] for row in nodes] == ["here", "here", "left", "left", "left"]
+    assert [row["node"] for row in nodes] == [
+        "here", "here", "left", "left", "here", "left", "here",
+    ]  # fmt: skip
+
+
+async def test_what_waits_for_a_node_is_counted_by_kind(database: Database) -> None:
+    await database.execute(
+        "INSERT INTO job_schedules VALUES ('mine', 'k', 'left', 1, now() - interval '61 minutes'), "
+        "('yours', 'k', 'served', 1, now() - interval '59 minutes')"
+    )
+    await put(database, node="left", key="mine")  # what it does by the clock
+    await put(database, node="left", key="a", age=100)
+    await put(database, node="left", key="b", status="dead")
+    await put(database, node="left", kind="test.else")
+    await put(database, node="left", kind="test.else", status="dead")
+    await put(database, node="served")
+    await put(database)
+    rows = await database.fetch(
+        "SELECT node, of_kind, others, served, oldest < now() - interval '99 s' AS old "
+        "FROM jobs_by_node('test.work') ORDER BY node"
+    )
+    assert [tuple(row) for row in rows] == [
+        ("left", 2, 1, False, True), ("served", 1, 0, True, False),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("job", "kinds"),
+    [
+        ({}, ["test.work"]),
+        ({"status": "running"}, ["test.else", "test.work"]),
+        ({"status": "dead"}, ["test.work"]),
+    ],
+)
+async def test_whose_jobs_wait_for_a_node(
+    database: Database, job: dict[str, Any], kinds: list[str]
+) -> None:
+    statement = "SELECT jobs_owner_of_next($1, 'left')"
+    await put(database, node="left", key="else", kind="test.other")
+    await put(database, node="left", key="dead", kind="test.else", status="dead")
+    await put(database, key="here")
+    assert await database.fetchval(statement, ["test.work", "test.else"]) is None
+    await put(database, node="left", key="k", **job)
+    assert await database.fetchval(statement, kinds) == "acme"
+
+
+@pytest.mark.parametrize(("dead", "taken"), [(True, ["a", "b", "d"]), (False, ["a", "b", "e"])])
+async def test_jobs_are_taken_away_from_a_node(
+    database: Database, dead: bool, taken: list[str]
+) -> None:
+    await put(database, node="left", key="a")
+    await put(database, node="left", key="b", status="running")
+    await put(database, node="left", key="d", status="dead")
+    await put(database, node="left", key="e")
+    await put(database, node="left", key="f", kind="test.else")
+    await put(database, node="left", key="g", organization="else")
+    await put(database, node="here", key="h")
+    statement = "SELECT jobs_take_away('test.work', 'left', 'acme', 3, $1)"
+    assert sorted(await database.fetchval(statement, dead)) == taken
+    assert len(await rows(database)) == 4
+
+
+async def test_what_a_node_was_to_do_by_the_clock_ends(database: Database) -> None:
+    await database.execute(
+        "INSERT INTO job_schedules VALUES ('mine', 'k', 'left', 1, now()), "
+        "('yours', 'k', 'here', 1, now())"
+    )
+    await put(database, node="left", key="mine")
+    await put(database, node="left", key="other")
+    await put(database, node="here", key="yours")
+    await database.execute("SELECT node_ticks_end('left')")
+    assert [row["key"] for row in await rows(database)] == ["other", "yours"]
+    assert await database.fetchval("SELECT count(*) FROM job_schedules") == 2
 
 
 # Claiming

@@ -1,9 +1,9 @@
 """The built-in provider: pictures and short clips drawn here by rules, offline and for nothing.
 
 It is no diffusion model and says so in each artifact's metadata. The same model, prompt, seed and
-size give the same bytes. Images are drawn at once; clips are announced by a webhook from a job of
-our own, through the same route that vendors call, and so is whatever it is told to be slow with:
-waiting is a row. It remembers nothing: whatever it is asked to do again comes out the same.
+size give the same bytes. Images are drawn at once; clips are announced by a job of our own, which
+says what a vendor's webhook would, and so is whatever it is told to be slow with: waiting is a row.
+It remembers nothing: whatever it is asked to do again comes out the same.
 """
 
 import json

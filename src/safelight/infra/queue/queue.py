@@ -159,10 +159,6 @@ class Queue:
 
     # Looking at it
 
-    async def stranded(self) -> dict[str, int]:
-        """How many jobs wait for each node that nobody has served for an hour."""
-        return await repo.stranded(self.db)
-
     async def status(self) -> list[KindStatus]:
         """Every kind, also those without a job."""
         found = {row.name: row for row in await repo.status(self.db)}

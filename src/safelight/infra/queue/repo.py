@@ -238,21 +238,6 @@ async def adopt(db: Db, kind: str, keys: Sequence[str], node: str) -> int:
     return count
 
 
-@read
-async def stranded(db: Db) -> dict[str, int]:
-    """A node's schedules are moved on by whoever serves it, so they tell when that was."""
-    rows = await db.fetch(
-        """
-        SELECT node, count(*) AS count FROM jobs
-        WHERE node <> '' AND status <> 'dead' AND created_at < now() - interval '1 hour'
-          AND NOT EXISTS (SELECT FROM job_schedules AS served
-                          WHERE served.node = jobs.node AND next_at > now() - interval '1 hour')
-        GROUP BY node
-        """
-    )
-    return {row["node"]: row["count"] for row in rows}
-
-
 @write
 async def redrive(db: Connection, job_id: int, organization: str | None) -> asyncpg.Record | None:
     statement = (

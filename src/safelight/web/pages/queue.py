@@ -17,6 +17,8 @@ from safelight.infra.injected import Clock
 from safelight.infra.queue.dead_letters import AT_ONCE
 from safelight.infra.queue.jobs import DeadLetter, HourCount, KindStatus
 from safelight.infra.queue.queue import Queue
+from safelight.ingest.nodes.give_up import Nodes
+from safelight.ingest.nodes.routes import NodesDep
 from safelight.objects.notifications import repo as notifications
 from safelight.objects.notifications.notice import Confirmation
 from safelight.submissions.lifecycle import SubmissionState
@@ -25,6 +27,7 @@ from safelight.submissions.recovery.failures import FailureClass
 from safelight.submissions.recovery.records import to_ms
 from safelight.submissions.recovery.recover import StuckSubmission, stuck, timeouts
 from safelight.web.charts import BarPart, Chart, Hour, draw
+from safelight.web.machines import MachineRow, alarm
 from safelight.web.publishing import duration
 from safelight.web.rendering import Context, Pages, PagesDep
 
@@ -93,6 +96,7 @@ class Letter:
 class QueuePage(Context):
     template: ClassVar[str] = "queue.html"
     title: str = "Queue"
+    machines: list[MachineRow]
     kinds: list[KindRow]
     throughput: Chart
     done: HourCount  # of all hours together
@@ -113,6 +117,10 @@ class QueuePage(Context):
     def given_up(self) -> list[KindStatus]:
         """The kinds that have dead letters."""
         return [row.status for row in self.kinds if row.status.dead_letters]
+
+    @property
+    def alarm(self) -> str | None:
+        return alarm(self.machines)
 
     @property
     def here(self) -> str:
@@ -172,7 +180,20 @@ async def discard_by_form(
     return await _done(request, pages, verb)
 
 
-async def _done(request: Request, pages: Pages, verb: Awaitable[None]) -> Response:
+@router.post("/admin/queue/nodes/{node_id}/give-up")
+async def give_up_by_form(
+    node_id: str,
+    request: Request,
+    caller: AsOperator,
+    pages: PagesDep,
+    nodes: NodesDep,
+    uploads: Annotated[int, Query(ge=0, le=2**60)],
+) -> Response:
+    verb = nodes.give_up(node_id, uploads, caller.as_actor())
+    return await _done(request, pages, verb)
+
+
+async def _done(request: Request, pages: Pages, verb: Awaitable[object]) -> Response:
     try:
         await verb
     except SafelightError as error:
@@ -186,6 +207,7 @@ async def _page(request: Request, cursor: str | None, problem: str | None = None
     letters, more = await _letters(queue, registry.get(Cursors), cursor)
     hours = await queue.throughput()
     return QueuePage(
+        machines=[MachineRow(node, now) for node in await registry.get(Nodes).all()],
         kinds=[KindRow(row) for row in await queue.status()],
         throughput=draw([_worked(row) for row in hours], TALL),
         done=_sum(hours),
