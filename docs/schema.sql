@@ -15,6 +15,10 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.activity_at_start() RETURNS void
+    LANGUAGE sql
+    AS $$ SELECT stretches_ahead('activity', 'activity_seq') $$;
+
 CREATE FUNCTION public.blob_release(p_blob text, p_now bigint) RETURNS void
     LANGUAGE sql
     AS $$ UPDATE blobs SET released_at = p_now WHERE sha256 = p_blob $$;
@@ -341,6 +345,34 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.classification_runs_forget(p_after text[], p_before bigint, p_limit integer) RETURNS text[]
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    AS $$
+DECLARE
+    walked classification_runs[];
+BEGIN
+    SELECT array_agg(each) INTO walked FROM (
+        SELECT each FROM classification_runs AS each
+        WHERE (organization, name, idempotency_key, run)
+            > (p_after[1], p_after[2], p_after[3], p_after[4]::integer)
+        ORDER BY organization, name, idempotency_key, run LIMIT p_limit
+    ) AS ordered;
+    DELETE FROM classification_runs AS known USING unnest(walked) AS seen
+    WHERE known.organization = seen.organization AND known.name = seen.name
+      AND known.idempotency_key = seen.idempotency_key AND known.run = seen.run
+      AND NOT classification_under_way(known.status)
+      AND coalesce(known.finished_at, known.started_at) < p_before
+      AND NOT library_marked(known.organization, known.name, known.idempotency_key);
+    IF cardinality(walked) = p_limit THEN
+        RETURN ARRAY[walked[p_limit].organization, walked[p_limit].name,
+                     walked[p_limit].idempotency_key, walked[p_limit].run::text];
+    END IF;
+    RETURN NULL;
+END
+$$;
+
 CREATE FUNCTION public.classification_standing(p_organization text, p_name text, p_marker text, p_run integer, p_status text, OUT status text, OUT next_attempt_at bigint, OUT error jsonb) RETURNS record
     LANGUAGE plpgsql STABLE
     AS $$
@@ -578,7 +610,8 @@ CREATE FUNCTION public.image_forbid(p_organization text, p_name text, p_now bigi
     AS $$
     INSERT INTO delete_intents (image_id, organization, name, at)
     SELECT id, organization, name, p_now FROM images
-    WHERE organization = p_organization AND name = p_name AND status IN ('UPLOADED', 'INGESTED')
+    WHERE organization = p_organization AND name = p_name
+      AND (status IN ('UPLOADED', 'INGESTED') OR status = 'FAILED' AND node IS NOT NULL)
     ON CONFLICT (image_id) DO NOTHING
 $$;
 
@@ -642,6 +675,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.image_remembered(p_image text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    PERFORM FROM images
+    WHERE id = p_image AND (status <> 'STORED' OR library_remembers(organization, name));
+    RETURN FOUND;
+END
+$$;
+
 CREATE FUNCTION public.image_stored(p_image text, p_organization text, p_name text, p_from text[], p_landed jsonb, p_metadata jsonb, p_lines jsonb, p_now bigint, p_job bigint, p_claim integer, p_owner text, p_lease interval, OUT outcome text, OUT event_id bigint, OUT event_time bigint, OUT job_id bigint) RETURNS record
     LANGUAGE plpgsql
     AS $$
@@ -697,6 +740,55 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.image_withdrawn(p_image text, p_organization text, p_from text[], p_now bigint) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    freed bigint;
+BEGIN
+    PERFORM job_cancel('ingest.offload', p_image, true);
+    UPDATE images SET status = 'FAILED', updated_at = p_now
+    WHERE id = p_image AND status = ANY (p_from) RETURNING size_bytes INTO freed;
+    IF NOT FOUND THEN
+        RETURN (SELECT nullif(status, 'FAILED') FROM images WHERE id = p_image);
+    END IF;
+    DELETE FROM delete_intents WHERE image_id = p_image;
+    PERFORM quota_change(p_organization, -freed);
+    RETURN 'FAILED';
+END
+$$;
+
+CREATE FUNCTION public.images_lost(p_node text, p_organization text, p_from text[], p_limit integer, p_now bigint, OUT taken integer, OUT ids text[], OUT names text[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    keys  constant text[] := jobs_take_away('ingest.offload', p_node, p_organization, p_limit, true);
+    freed bigint;
+BEGIN
+    taken := cardinality(keys);
+    WITH failed AS (
+        UPDATE images SET status = 'FAILED', node = p_node, updated_at = p_now
+        WHERE id = ANY (keys) AND status = ANY (p_from) RETURNING id, name, size_bytes
+    )
+    SELECT array_agg(id ORDER BY id), array_agg(name ORDER BY id), sum(size_bytes)
+    INTO ids, names, freed FROM failed;
+    PERFORM quota_change(p_organization, -freed);
+END
+$$;
+
+CREATE FUNCTION public.images_not_put_back(p_node text, p_organization text, p_limit integer, p_error jsonb) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    keys constant text[] := jobs_take_away('ingest.put_back', p_node, p_organization, p_limit, false);
+BEGIN
+    UPDATE images SET node = NULL WHERE id = ANY (keys);
+    PERFORM job_letter('ingest.put_back', p_organization, jsonb_build_object('imageId', key), p_error)
+    FROM unnest(keys) AS key;
+    RETURN cardinality(keys);
+END
+$$;
+
 CREATE FUNCTION public.images_recorded(p_organization text, p_items jsonb, p_node text, p_now bigint, p_owner text, p_lease interval) RETURNS SETOF bigint
     LANGUAGE plpgsql
     AS $_$
@@ -723,11 +815,37 @@ BEGIN
 END
 $_$;
 
+CREATE FUNCTION public.images_revived(p_organization text, p_images text[], p_from text[], p_node text, p_now bigint) RETURNS TABLE(id text, name text, checksum text, size_bytes bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    keys  text[];
+    bytes bigint;
+BEGIN
+    WITH revived AS (
+        UPDATE images SET status = 'INGESTED', node = NULL, updated_at = p_now
+        WHERE id = ANY (p_images) AND status = ANY (p_from) AND node IS NOT NULL
+        RETURNING id, size_bytes
+    )
+    SELECT coalesce(array_agg(id), '{}'), sum(size_bytes) INTO keys, bytes FROM revived;
+    PERFORM quota_change(p_organization, bytes);
+    PERFORM jobs_enqueue('ingest.offload', p_organization, p_node,
+                         ARRAY(SELECT jsonb_build_object('imageId', key) FROM unnest(keys) AS key),
+                         keys, array_fill(NULL::text, ARRAY[cardinality(keys)]), NULL);
+    RETURN QUERY SELECT id, name, checksum, size_bytes FROM images WHERE id = ANY (keys) ORDER BY id;
+END
+$$;
+
 CREATE FUNCTION public.images_unsettled(p_images text[]) RETURNS SETOF text
     LANGUAGE sql STABLE
     AS $$
     SELECT id FROM images WHERE id = ANY (p_images) AND object_unsettled(organization || '/' || name)
 $$;
+
+CREATE FUNCTION public.in_ms(p_at timestamp with time zone) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT (extract(epoch FROM p_at) * 1000)::bigint $$;
 
 CREATE FUNCTION public.iso_ms(p_ms bigint) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -742,11 +860,15 @@ CREATE FUNCTION public.job_adopt(p_kind text, p_keys text[], p_node text) RETURN
     AS $$
 DECLARE
     adopted integer;
+    buried  integer;
 BEGIN
     UPDATE jobs SET node = p_node
     WHERE kind = p_kind AND key = ANY (p_keys) AND status <> 'dead' AND node <> p_node;
     GET DIAGNOSTICS adopted = ROW_COUNT;
-    RETURN adopted;
+    UPDATE jobs SET node = p_node
+    WHERE kind = p_kind AND key = ANY (p_keys) AND status = 'dead' AND node <> p_node;
+    GET DIAGNOSTICS buried = ROW_COUNT;
+    RETURN adopted + buried;
 END
 $$;
 
@@ -1232,6 +1354,21 @@ CREATE FUNCTION public.jobs_at_work(p_kind text, p_organization text) RETURNS SE
     WHERE status = 'running' AND kind = p_kind AND organization = p_organization
 $$;
 
+CREATE FUNCTION public.jobs_by_node(p_kind text) RETURNS TABLE(node text, of_kind bigint, others bigint, oldest timestamp with time zone, served boolean)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT jobs.node,
+           count(*) FILTER (WHERE jobs.kind = p_kind),
+           count(*) FILTER (WHERE jobs.kind <> p_kind),
+           min(jobs.created_at),
+           EXISTS (SELECT FROM job_schedules AS schedule
+                   WHERE schedule.node = jobs.node AND next_at > now() - interval '1 hour')
+    FROM jobs
+    WHERE jobs.node <> '' AND (jobs.kind = p_kind OR jobs.status <> 'dead')
+      AND NOT EXISTS (SELECT FROM job_schedules AS schedule WHERE schedule.name = jobs.key)
+    GROUP BY jobs.node
+$$;
+
 CREATE FUNCTION public.jobs_enqueue(p_kind text, p_organization text, p_node text, p_payloads jsonb[], p_keys text[], p_owners text[], p_lease interval) RETURNS bigint[]
     LANGUAGE plpgsql
     AS $$
@@ -1255,6 +1392,27 @@ BEGIN
     END LOOP;
     RETURN ids;
 END
+$$;
+
+CREATE FUNCTION public.jobs_owner_of_next(p_kinds text[], p_node text) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT organization FROM jobs
+    WHERE node = p_node AND kind = ANY (p_kinds) AND (kind = p_kinds[1] OR status <> 'dead') LIMIT 1
+$$;
+
+CREATE FUNCTION public.jobs_take_away(p_kind text, p_node text, p_organization text, p_limit integer, p_dead boolean) RETURNS text[]
+    LANGUAGE sql
+    AS $$
+    WITH taken AS (
+        DELETE FROM jobs WHERE id = ANY (ARRAY(
+            SELECT id FROM jobs
+            WHERE kind = p_kind AND node = p_node AND organization = p_organization
+              AND (p_dead OR status <> 'dead')
+            ORDER BY id LIMIT p_limit
+        )) RETURNING key
+    )
+    SELECT coalesce(array_agg(key), '{}') FROM taken
 $$;
 
 CREATE FUNCTION public.kv_get(p_key text, p_now bigint) RETURNS jsonb
@@ -1718,6 +1876,16 @@ BEGIN
 END
 $$;
 
+CREATE FUNCTION public.library_marked(p_organization text, p_name text, p_marker text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    PERFORM FROM uploads
+    WHERE organization = p_organization AND name = p_name AND idempotency_key = p_marker;
+    RETURN FOUND;
+END
+$$;
+
 CREATE FUNCTION public.library_meets(p_words tsvector, p_has text, p_is text, p_name text, p_marker text, p_query tsquery, p_label text, p_statuses text[], p_busy text[]) RETURNS boolean
     LANGUAGE sql IMMUTABLE
     AS $$
@@ -1819,6 +1987,18 @@ BEGIN
     WHERE library_meets(entry.search, entry.classification_label, entry.classification_status,
                         entry.name, entry.idempotency_key,
                         p_query, p_label, p_statuses, p_busy) LIMIT p_limit;
+END
+$$;
+
+CREATE FUNCTION public.library_remembers(p_organization text, p_name text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    PERFORM FROM uploads WHERE organization = p_organization AND name = p_name;
+    IF NOT FOUND THEN
+        PERFORM FROM tombstones WHERE organization = p_organization AND name = p_name;
+    END IF;
+    RETURN FOUND;
 END
 $$;
 
@@ -2038,6 +2218,42 @@ CREATE FUNCTION public.names_try_lock(p_organization text) RETURNS boolean
     LANGUAGE sql
     AS $$ SELECT pg_try_advisory_xact_lock(2, hashtext(p_organization)) $$;
 
+CREATE FUNCTION public.node_silence(p_answered timestamp with time zone, p_worked timestamp with time zone) RETURNS double precision
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT abs(extract(epoch FROM clock_timestamp() - greatest(p_answered, p_worked)))
+$$;
+
+CREATE FUNCTION public.node_tells(p_node text, p_host text, p_directory text, p_version text, p_answers boolean, p_works boolean) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO nodes AS known (id, host, directory, version, answered, worked)
+    VALUES (p_node, p_host, p_directory, p_version,
+            CASE WHEN p_answers THEN clock_timestamp() END,
+            CASE WHEN p_works THEN clock_timestamp() END)
+    ON CONFLICT (id) DO UPDATE
+    SET host = excluded.host, directory = excluded.directory, version = excluded.version, told = false,
+        answered = coalesce(excluded.answered, known.answered),
+        worked = coalesce(excluded.worked, known.worked)
+$$;
+
+CREATE FUNCTION public.node_ticks_end(p_node text) RETURNS void
+    LANGUAGE sql
+    AS $$
+    DELETE FROM jobs
+    WHERE node = p_node AND key IN (SELECT name FROM job_schedules WHERE node = p_node)
+$$;
+
+CREATE FUNCTION public.nodes_shown() RETURNS TABLE(id text, host text, directory text, version text, answered bigint, worked bigint, first_seen bigint, silent double precision, served boolean, uploads bigint, others bigint, oldest bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(node.id, waits.node), coalesce(node.host, ''), coalesce(node.directory, ''),
+           coalesce(node.version, ''), in_ms(node.answered), in_ms(node.worked), in_ms(node.first_seen),
+           node_silence(node.answered, node.worked), coalesce(waits.served, false), coalesce(waits.of_kind, 0),
+           coalesce(waits.others, 0), in_ms(waits.oldest)
+    FROM nodes AS node FULL JOIN jobs_by_node('ingest.offload') AS waits ON waits.node = node.id
+$$;
+
 CREATE FUNCTION public.object_aged(p_key text, p_etag text, p_before bigint) RETURNS boolean
     LANGUAGE sql STABLE
     AS $$
@@ -2127,6 +2343,10 @@ BEGIN
     END IF;
 END
 $$;
+
+CREATE FUNCTION public.object_events_at_start() RETURNS void
+    LANGUAGE sql
+    AS $$ SELECT stretches_ahead('object_events', 'object_events_id_seq') $$;
 
 CREATE FUNCTION public.object_index(p_before public.objects, p_key text, p_organization text, p_name text, p_blob text, p_epoch bigint, p_written boolean, p_size bigint, p_content_type text, p_metadata jsonb, p_etag text, p_event_time bigint, p_now bigint) RETURNS void
     LANGUAGE plpgsql
@@ -2547,6 +2767,137 @@ CREATE FUNCTION public.sign_in_lock(p_subject text) RETURNS void
     LANGUAGE sql
     AS $$ SELECT pg_advisory_xact_lock(6, hashtext(p_subject)) $$;
 
+CREATE FUNCTION public.story_needed(p_organization text, p_subject text) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN CASE split_part(p_subject, ':', 1)
+        WHEN 'upload' THEN library_remembers(p_organization, substr(p_subject, 8))
+        WHEN 'image' THEN image_remembered(substr(p_subject, 7))
+        ELSE p_subject IS NOT NULL
+    END;
+END
+$$;
+
+CREATE FUNCTION public.stretch_name(p_parent text, p_number bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT p_parent || '_s' || p_number $$;
+
+CREATE FUNCTION public.stretch_of(p_sequence text) RETURNS bigint
+    LANGUAGE sql
+    AS $$ SELECT coalesce(pg_sequence_last_value(p_sequence::regclass), 0) / stretch_size() $$;
+
+CREATE FUNCTION public.stretch_shrink(p_parent text, p_number bigint, p_needed text, p_now bigint) RETURNS boolean
+    LANGUAGE plpgsql
+    SET lock_timeout TO '500ms'
+    AS $$
+DECLARE
+    old    constant text := stretch_name(p_parent, p_number);
+    copy   constant text := old || '_copy';
+    bounds text;
+    within text;
+    rows   double precision;
+    share  double precision;
+    kept   bigint;
+BEGIN
+    SELECT pg_get_expr(relpartbound, oid), pg_get_partition_constraintdef(oid), reltuples
+    INTO bounds, within, rows FROM pg_class WHERE oid = to_regclass(old);
+    EXECUTE format('SELECT avg((%s)::integer) FROM %I TABLESAMPLE SYSTEM (%s)', p_needed, old,
+                   least(100, 100 * 100000 / greatest(rows, 1)))
+    INTO share;
+    UPDATE stretches SET looked_at = p_now WHERE parent = p_parent AND number = p_number;
+    IF share >= 0.5 THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('LOCK TABLE %I IN SHARE MODE', old);
+    EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL, CONSTRAINT within CHECK (%s))',
+                   copy, p_parent, within);
+    EXECUTE format('INSERT INTO %I SELECT * FROM %I WHERE %s', copy, old, p_needed);
+    GET DIAGNOSTICS kept = ROW_COUNT;
+    EXECUTE format('DROP TABLE %I', old);
+    IF kept = 0 THEN
+        EXECUTE format('DROP TABLE %I', copy);
+        DELETE FROM stretches WHERE parent = p_parent AND number = p_number;
+        RETURN true;
+    END IF;
+    EXECUTE format('ALTER TABLE %I RENAME TO %I', copy, old);
+    EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I %s', p_parent, old, bounds);  -- within: not read
+    EXECUTE format('ALTER TABLE %I DROP CONSTRAINT within', old);
+    RETURN true;
+END
+$$;
+
+CREATE FUNCTION public.stretch_size() RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT 1000000000::bigint $$;
+
+CREATE FUNCTION public.stretches_ahead(p_parent text, p_sequence text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    next bigint;
+BEGIN
+    PERFORM stretches_lock();
+    SELECT max(number) + 1 INTO next FROM stretches WHERE parent = p_parent;
+    WHILE next <= stretch_of(p_sequence) + 3 LOOP
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', stretch_name(p_parent, next), p_parent);
+        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%s) TO (%s)', p_parent,
+                       stretch_name(p_parent, next), next * stretch_size(), (next + 1) * stretch_size());
+        INSERT INTO stretches (parent, number) VALUES (p_parent, next);
+        next := next + 1;
+    END LOOP;
+END
+$$;
+
+CREATE FUNCTION public.stretches_due(p_parent text, p_before bigint) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT number FROM stretches
+    WHERE parent = p_parent AND number * stretch_size() < stretches_left(p_parent, p_before)
+      AND (looked_at IS NULL OR looked_at < p_before)
+    ORDER BY looked_at NULLS FIRST, number LIMIT 1
+$$;
+
+CREATE FUNCTION public.stretches_left(p_parent text, p_before bigint) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(max(number), 0) * stretch_size() FROM stretches
+    WHERE parent = p_parent AND begun_at < p_before
+$$;
+
+CREATE FUNCTION public.stretches_lock() RETURNS void
+    LANGUAGE sql
+    AS $$ SELECT pg_advisory_xact_lock(13, 0) $$;
+
+CREATE FUNCTION public.stretches_turn(p_parent text, p_sequence text, p_least bigint, p_most bigint, p_before bigint, p_now bigint) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    current bigint;
+    used    bigint;
+BEGIN
+    PERFORM stretches_lock();
+    current := stretch_of(p_sequence);
+    used := coalesce(pg_sequence_last_value(p_sequence::regclass), 0) - current * stretch_size();
+    -- Also one that was turned to by somebody who could not say so any more.
+    UPDATE stretches SET begun_at = p_now
+    WHERE parent = p_parent AND number <= current AND begun_at IS NULL;
+    PERFORM FROM stretches AS present JOIN stretches AS next USING (parent)
+    WHERE parent = p_parent AND present.number = current AND next.number = current + 1
+      AND (used >= p_most OR used >= p_least AND present.begun_at < p_before);
+    IF FOUND THEN
+        UPDATE stretches SET begun_at = p_now WHERE parent = p_parent AND number = current + 1;
+        PERFORM setval(p_sequence, (current + 1) * stretch_size());
+    END IF;
+END
+$$;
+
+CREATE FUNCTION public.stretches_unlooked(p_parent text) RETURNS bigint
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT min(number) * stretch_size() FROM stretches WHERE parent = p_parent AND looked_at IS NULL
+$$;
+
 CREATE FUNCTION public.thumbnail_keep(p_key text, p_organization text, p_name text, p_marker text) RETURNS boolean
     LANGUAGE plpgsql
     AS $$
@@ -2820,11 +3171,52 @@ CREATE TABLE public.activity (
     type text NOT NULL,
     at bigint NOT NULL,
     data jsonb NOT NULL
-);
+)
+PARTITION BY RANGE (seq);
 
 CREATE TABLE public.activity_floor (
     organization text NOT NULL,
     seq bigint NOT NULL
+);
+
+CREATE TABLE public.activity_s0 (
+    seq bigint CONSTRAINT activity_seq_not_null NOT NULL,
+    organization text CONSTRAINT activity_organization_not_null NOT NULL,
+    subject text CONSTRAINT activity_subject_not_null NOT NULL,
+    also text,
+    type text CONSTRAINT activity_type_not_null NOT NULL,
+    at bigint CONSTRAINT activity_at_not_null NOT NULL,
+    data jsonb CONSTRAINT activity_data_not_null NOT NULL
+);
+
+CREATE TABLE public.activity_s1 (
+    seq bigint CONSTRAINT activity_seq_not_null NOT NULL,
+    organization text CONSTRAINT activity_organization_not_null NOT NULL,
+    subject text CONSTRAINT activity_subject_not_null NOT NULL,
+    also text,
+    type text CONSTRAINT activity_type_not_null NOT NULL,
+    at bigint CONSTRAINT activity_at_not_null NOT NULL,
+    data jsonb CONSTRAINT activity_data_not_null NOT NULL
+);
+
+CREATE TABLE public.activity_s2 (
+    seq bigint CONSTRAINT activity_seq_not_null NOT NULL,
+    organization text CONSTRAINT activity_organization_not_null NOT NULL,
+    subject text CONSTRAINT activity_subject_not_null NOT NULL,
+    also text,
+    type text CONSTRAINT activity_type_not_null NOT NULL,
+    at bigint CONSTRAINT activity_at_not_null NOT NULL,
+    data jsonb CONSTRAINT activity_data_not_null NOT NULL
+);
+
+CREATE TABLE public.activity_s3 (
+    seq bigint CONSTRAINT activity_seq_not_null NOT NULL,
+    organization text CONSTRAINT activity_organization_not_null NOT NULL,
+    subject text CONSTRAINT activity_subject_not_null NOT NULL,
+    also text,
+    type text CONSTRAINT activity_type_not_null NOT NULL,
+    at bigint CONSTRAINT activity_at_not_null NOT NULL,
+    data jsonb CONSTRAINT activity_data_not_null NOT NULL
 );
 
 CREATE SEQUENCE public.activity_seq
@@ -3123,6 +3515,17 @@ CREATE TABLE public.memberships (
     CONSTRAINT memberships_role_check CHECK ((role = ANY (ARRAY['viewer'::text, 'member'::text, 'approver'::text, 'admin'::text])))
 );
 
+CREATE TABLE public.nodes (
+    id text NOT NULL COLLATE pg_catalog."C",
+    host text NOT NULL,
+    directory text NOT NULL,
+    version text NOT NULL,
+    first_seen timestamp with time zone DEFAULT now() NOT NULL,
+    answered timestamp with time zone,
+    worked timestamp with time zone,
+    told boolean DEFAULT false NOT NULL
+);
+
 CREATE TABLE public.object_events (
     id bigint NOT NULL,
     source text NOT NULL,
@@ -3135,17 +3538,78 @@ CREATE TABLE public.object_events (
     size bigint,
     metadata jsonb,
     received_at bigint NOT NULL,
-    delivered_at bigint,
-    CONSTRAINT object_events_action_check CHECK ((action = ANY (ARRAY['created'::text, 'deleted'::text])))
-);
+    delivered_at bigint
+)
+PARTITION BY RANGE (id);
 
-ALTER TABLE public.object_events ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
-    SEQUENCE NAME public.object_events_id_seq
+CREATE SEQUENCE public.object_events_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
     NO MAXVALUE
-    CACHE 1
+    CACHE 1;
+
+ALTER SEQUENCE public.object_events_id_seq OWNED BY public.object_events.id;
+
+CREATE TABLE public.object_events_s0 (
+    id bigint DEFAULT NULL CONSTRAINT object_events_id_not_null NOT NULL,
+    source text CONSTRAINT object_events_source_not_null NOT NULL,
+    action text CONSTRAINT object_events_action_not_null NOT NULL,
+    key text CONSTRAINT object_events_key_not_null NOT NULL,
+    organization text,
+    event_time bigint CONSTRAINT object_events_event_time_not_null NOT NULL,
+    sequencer text,
+    etag text,
+    size bigint,
+    metadata jsonb,
+    received_at bigint CONSTRAINT object_events_received_at_not_null NOT NULL,
+    delivered_at bigint,
+    CONSTRAINT object_events_action_check CHECK ((action = ANY (ARRAY['created'::text, 'deleted'::text])))
+);
+
+CREATE TABLE public.object_events_s1 (
+    id bigint DEFAULT nextval('public.object_events_id_seq'::regclass) CONSTRAINT object_events_id_not_null NOT NULL,
+    source text CONSTRAINT object_events_source_not_null NOT NULL,
+    action text CONSTRAINT object_events_action_not_null NOT NULL,
+    key text CONSTRAINT object_events_key_not_null NOT NULL,
+    organization text,
+    event_time bigint CONSTRAINT object_events_event_time_not_null NOT NULL,
+    sequencer text,
+    etag text,
+    size bigint,
+    metadata jsonb,
+    received_at bigint CONSTRAINT object_events_received_at_not_null NOT NULL,
+    delivered_at bigint
+);
+
+CREATE TABLE public.object_events_s2 (
+    id bigint DEFAULT nextval('public.object_events_id_seq'::regclass) CONSTRAINT object_events_id_not_null NOT NULL,
+    source text CONSTRAINT object_events_source_not_null NOT NULL,
+    action text CONSTRAINT object_events_action_not_null NOT NULL,
+    key text CONSTRAINT object_events_key_not_null NOT NULL,
+    organization text,
+    event_time bigint CONSTRAINT object_events_event_time_not_null NOT NULL,
+    sequencer text,
+    etag text,
+    size bigint,
+    metadata jsonb,
+    received_at bigint CONSTRAINT object_events_received_at_not_null NOT NULL,
+    delivered_at bigint
+);
+
+CREATE TABLE public.object_events_s3 (
+    id bigint DEFAULT nextval('public.object_events_id_seq'::regclass) CONSTRAINT object_events_id_not_null NOT NULL,
+    source text CONSTRAINT object_events_source_not_null NOT NULL,
+    action text CONSTRAINT object_events_action_not_null NOT NULL,
+    key text CONSTRAINT object_events_key_not_null NOT NULL,
+    organization text,
+    event_time bigint CONSTRAINT object_events_event_time_not_null NOT NULL,
+    sequencer text,
+    etag text,
+    size bigint,
+    metadata jsonb,
+    received_at bigint CONSTRAINT object_events_received_at_not_null NOT NULL,
+    delivered_at bigint
 );
 
 CREATE TABLE public.object_outbox (
@@ -3293,6 +3757,13 @@ CREATE TABLE public.sign_in_links (
     used_at bigint
 );
 
+CREATE TABLE public.stretches (
+    parent text NOT NULL COLLATE pg_catalog."C",
+    number bigint NOT NULL,
+    begun_at bigint,
+    looked_at bigint
+);
+
 CREATE TABLE public.submission_policies (
     organization text NOT NULL,
     safety_block double precision,
@@ -3394,11 +3865,41 @@ CREATE TABLE public.users (
     CONSTRAINT users_username_check CHECK ((username ~ '^[a-z0-9._-]{1,64}$'::text))
 );
 
-ALTER TABLE ONLY public.activity_floor
-    ADD CONSTRAINT activity_floor_pkey PRIMARY KEY (organization);
+ALTER TABLE ONLY public.activity ATTACH PARTITION public.activity_s0 FOR VALUES FROM (MINVALUE) TO ('1000000000');
+
+ALTER TABLE ONLY public.activity ATTACH PARTITION public.activity_s1 FOR VALUES FROM ('1000000000') TO ('2000000000');
+
+ALTER TABLE ONLY public.activity ATTACH PARTITION public.activity_s2 FOR VALUES FROM ('2000000000') TO ('3000000000');
+
+ALTER TABLE ONLY public.activity ATTACH PARTITION public.activity_s3 FOR VALUES FROM ('3000000000') TO ('4000000000');
+
+ALTER TABLE ONLY public.object_events ATTACH PARTITION public.object_events_s0 FOR VALUES FROM (MINVALUE) TO ('1000000000');
+
+ALTER TABLE ONLY public.object_events ATTACH PARTITION public.object_events_s1 FOR VALUES FROM ('1000000000') TO ('2000000000');
+
+ALTER TABLE ONLY public.object_events ATTACH PARTITION public.object_events_s2 FOR VALUES FROM ('2000000000') TO ('3000000000');
+
+ALTER TABLE ONLY public.object_events ATTACH PARTITION public.object_events_s3 FOR VALUES FROM ('3000000000') TO ('4000000000');
+
+ALTER TABLE ONLY public.object_events ALTER COLUMN id SET DEFAULT nextval('public.object_events_id_seq'::regclass);
 
 ALTER TABLE ONLY public.activity
     ADD CONSTRAINT activity_pkey PRIMARY KEY (organization, seq);
+
+ALTER TABLE ONLY public.activity_s0
+    ADD CONSTRAINT activity_first_pkey PRIMARY KEY (organization, seq);
+
+ALTER TABLE ONLY public.activity_floor
+    ADD CONSTRAINT activity_floor_pkey PRIMARY KEY (organization);
+
+ALTER TABLE ONLY public.activity_s1
+    ADD CONSTRAINT activity_s1_pkey PRIMARY KEY (organization, seq);
+
+ALTER TABLE ONLY public.activity_s2
+    ADD CONSTRAINT activity_s2_pkey PRIMARY KEY (organization, seq);
+
+ALTER TABLE ONLY public.activity_s3
+    ADD CONSTRAINT activity_s3_pkey PRIMARY KEY (organization, seq);
 
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_pkey PRIMARY KEY (id);
@@ -3481,8 +3982,23 @@ ALTER TABLE ONLY public.large_thumbnails
 ALTER TABLE ONLY public.memberships
     ADD CONSTRAINT memberships_pkey PRIMARY KEY (organization, user_id);
 
+ALTER TABLE ONLY public.nodes
+    ADD CONSTRAINT nodes_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY public.object_events
     ADD CONSTRAINT object_events_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.object_events_s0
+    ADD CONSTRAINT object_events_first_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.object_events_s1
+    ADD CONSTRAINT object_events_s1_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.object_events_s2
+    ADD CONSTRAINT object_events_s2_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY public.object_events_s3
+    ADD CONSTRAINT object_events_s3_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY public.object_outbox
     ADD CONSTRAINT object_outbox_pkey PRIMARY KEY (id);
@@ -3529,6 +4045,9 @@ ALTER TABLE ONLY public.sign_in_failures
 ALTER TABLE ONLY public.sign_in_links
     ADD CONSTRAINT sign_in_links_pkey PRIMARY KEY (digest);
 
+ALTER TABLE ONLY public.stretches
+    ADD CONSTRAINT stretches_pkey PRIMARY KEY (parent, number);
+
 ALTER TABLE ONLY public.submission_policies
     ADD CONSTRAINT submission_policies_pkey PRIMARY KEY (organization);
 
@@ -3565,11 +4084,35 @@ ALTER TABLE ONLY public.users
 ALTER TABLE ONLY public.users
     ADD CONSTRAINT users_username_key UNIQUE (username);
 
-CREATE INDEX activity_also ON public.activity USING btree (organization, also, seq) WHERE (also IS NOT NULL);
+CREATE INDEX activity_also ON ONLY public.activity USING btree (organization, also, seq) WHERE (also IS NOT NULL);
 
-CREATE INDEX activity_rare ON public.activity USING btree (organization, type, seq) WHERE (type <> ALL (ARRAY['image_uploaded'::text, 'upload_ingested'::text, 'upload_stored'::text, 'event_received'::text, 'classification_workflow_started'::text, 'run_attempt'::text, 'classification_updated'::text]));
+CREATE INDEX activity_first_also ON public.activity_s0 USING btree (organization, also, seq) WHERE (also IS NOT NULL);
 
-CREATE INDEX activity_subject ON public.activity USING btree (organization, subject, seq);
+CREATE INDEX activity_rare ON ONLY public.activity USING btree (organization, type, seq) WHERE (type <> ALL (ARRAY['image_uploaded'::text, 'upload_ingested'::text, 'upload_stored'::text, 'event_received'::text, 'classification_workflow_started'::text, 'run_attempt'::text, 'classification_updated'::text]));
+
+CREATE INDEX activity_first_rare ON public.activity_s0 USING btree (organization, type, seq) WHERE (type <> ALL (ARRAY['image_uploaded'::text, 'upload_ingested'::text, 'upload_stored'::text, 'event_received'::text, 'classification_workflow_started'::text, 'run_attempt'::text, 'classification_updated'::text]));
+
+CREATE INDEX activity_subject ON ONLY public.activity USING btree (organization, subject, seq);
+
+CREATE INDEX activity_first_subject ON public.activity_s0 USING btree (organization, subject, seq);
+
+CREATE INDEX activity_s1_organization_also_seq_idx ON public.activity_s1 USING btree (organization, also, seq) WHERE (also IS NOT NULL);
+
+CREATE INDEX activity_s1_organization_subject_seq_idx ON public.activity_s1 USING btree (organization, subject, seq);
+
+CREATE INDEX activity_s1_organization_type_seq_idx ON public.activity_s1 USING btree (organization, type, seq) WHERE (type <> ALL (ARRAY['image_uploaded'::text, 'upload_ingested'::text, 'upload_stored'::text, 'event_received'::text, 'classification_workflow_started'::text, 'run_attempt'::text, 'classification_updated'::text]));
+
+CREATE INDEX activity_s2_organization_also_seq_idx ON public.activity_s2 USING btree (organization, also, seq) WHERE (also IS NOT NULL);
+
+CREATE INDEX activity_s2_organization_subject_seq_idx ON public.activity_s2 USING btree (organization, subject, seq);
+
+CREATE INDEX activity_s2_organization_type_seq_idx ON public.activity_s2 USING btree (organization, type, seq) WHERE (type <> ALL (ARRAY['image_uploaded'::text, 'upload_ingested'::text, 'upload_stored'::text, 'event_received'::text, 'classification_workflow_started'::text, 'run_attempt'::text, 'classification_updated'::text]));
+
+CREATE INDEX activity_s3_organization_also_seq_idx ON public.activity_s3 USING btree (organization, also, seq) WHERE (also IS NOT NULL);
+
+CREATE INDEX activity_s3_organization_subject_seq_idx ON public.activity_s3 USING btree (organization, subject, seq);
+
+CREATE INDEX activity_s3_organization_type_seq_idx ON public.activity_s3 USING btree (organization, type, seq) WHERE (type <> ALL (ARRAY['image_uploaded'::text, 'upload_ingested'::text, 'upload_stored'::text, 'event_received'::text, 'classification_workflow_started'::text, 'run_attempt'::text, 'classification_updated'::text]));
 
 CREATE INDEX approvals_by_status ON public.approvals USING btree (organization, status, created_at DESC, id DESC);
 
@@ -3686,6 +4229,46 @@ CREATE INDEX uploads_undrawn ON public.uploads USING btree (drawn, organization,
 CREATE INDEX uploads_unfinished ON public.uploads USING btree (organization, classification_status, event_time DESC, name DESC) WHERE (classification_status <> 'done'::text);
 
 CREATE INDEX users_ends_at ON public.users USING btree (ends_at) WHERE (ends_at IS NOT NULL);
+
+ALTER INDEX public.activity_also ATTACH PARTITION public.activity_first_also;
+
+ALTER INDEX public.activity_pkey ATTACH PARTITION public.activity_first_pkey;
+
+ALTER INDEX public.activity_rare ATTACH PARTITION public.activity_first_rare;
+
+ALTER INDEX public.activity_subject ATTACH PARTITION public.activity_first_subject;
+
+ALTER INDEX public.activity_also ATTACH PARTITION public.activity_s1_organization_also_seq_idx;
+
+ALTER INDEX public.activity_subject ATTACH PARTITION public.activity_s1_organization_subject_seq_idx;
+
+ALTER INDEX public.activity_rare ATTACH PARTITION public.activity_s1_organization_type_seq_idx;
+
+ALTER INDEX public.activity_pkey ATTACH PARTITION public.activity_s1_pkey;
+
+ALTER INDEX public.activity_also ATTACH PARTITION public.activity_s2_organization_also_seq_idx;
+
+ALTER INDEX public.activity_subject ATTACH PARTITION public.activity_s2_organization_subject_seq_idx;
+
+ALTER INDEX public.activity_rare ATTACH PARTITION public.activity_s2_organization_type_seq_idx;
+
+ALTER INDEX public.activity_pkey ATTACH PARTITION public.activity_s2_pkey;
+
+ALTER INDEX public.activity_also ATTACH PARTITION public.activity_s3_organization_also_seq_idx;
+
+ALTER INDEX public.activity_subject ATTACH PARTITION public.activity_s3_organization_subject_seq_idx;
+
+ALTER INDEX public.activity_rare ATTACH PARTITION public.activity_s3_organization_type_seq_idx;
+
+ALTER INDEX public.activity_pkey ATTACH PARTITION public.activity_s3_pkey;
+
+ALTER INDEX public.object_events_pkey ATTACH PARTITION public.object_events_first_pkey;
+
+ALTER INDEX public.object_events_pkey ATTACH PARTITION public.object_events_s1_pkey;
+
+ALTER INDEX public.object_events_pkey ATTACH PARTITION public.object_events_s2_pkey;
+
+ALTER INDEX public.object_events_pkey ATTACH PARTITION public.object_events_s3_pkey;
 
 CREATE TRIGGER changed AFTER UPDATE ON public.memberships FOR EACH ROW WHEN ((old.* IS DISTINCT FROM new.*)) EXECUTE FUNCTION public.credentials_changed();
 
