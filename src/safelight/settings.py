@@ -7,7 +7,6 @@ limit that silently does nothing is worse than no limit.
 
 import difflib
 import os
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -33,13 +32,9 @@ from safelight.setting_kinds import (
     Waits,
     WebAddress,
 )
+from safelight.setting_sources import PREFIX, TomlSource
 
-PREFIX = "SAFELIGHT_"
 EXAMPLE_VARIABLE = "SAFELIGHT_TOKEN"  # what our pages have people export for curl; not a setting
-_AWS = {
-    "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_REGION",
-    "AWS_DEFAULT_REGION",
-}  # fmt: skip
 SHORTEST_CACHE = 60  # seconds, AI Gateway's own limit
 
 
@@ -322,7 +317,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - not a source of ours
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - nor this
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, env_settings, _TomlSource(settings_cls)
+        return init_settings, env_settings, TomlSource(settings_cls)
 
     @model_validator(mode="after")
     def _agree(self) -> "Settings":
@@ -336,8 +331,9 @@ class Settings(BaseSettings):
                 "SAFELIGHT_SAFETY_BLOCK_SCORE must not be smaller than "
                 "SAFELIGHT_SAFETY_REVIEW_SCORE: a person is asked about what is not yet rejected"
             )
-        if self.database_direct_url and not self.database_url:
-            raise ValueError("SAFELIGHT_DATABASE_DIRECT_URL also needs SAFELIGHT_DATABASE_URL")
+        if (self.database_direct_url or self.database_read_url) and not self.database_url:
+            name = "DIRECT" if self.database_direct_url else "READ"
+            raise ValueError(f"SAFELIGHT_DATABASE_{name}_URL also needs SAFELIGHT_DATABASE_URL")
         if self.downloads == "presigned" and self.object_store_url == "local":
             raise ValueError(
                 "SAFELIGHT_DOWNLOADS=presigned needs a bucket (SAFELIGHT_OBJECT_STORE_URL=s3://…): "
@@ -361,22 +357,6 @@ class Settings(BaseSettings):
         return (self.ingest_dir or self.data_dir / "ingest").absolute()
 
 
-class _TomlSource(PydanticBaseSettingsSource):
-    """Reads the file named by SAFELIGHT_CONFIG; the variables outrank it."""
-
-    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
-        raise NotImplementedError(field, field_name)  # the base class asks for it; __call__ answers
-
-    def __call__(self) -> dict[str, Any]:
-        name = os.environ.get(f"{PREFIX}CONFIG")
-        if not name:
-            return {}
-        try:
-            return tomllib.loads(Path(name).read_text())
-        except (OSError, tomllib.TOMLDecodeError) as error:
-            raise ConfigurationError(f"SAFELIGHT_CONFIG={name} cannot be read: {error}") from error
-
-
 def load(overrides: Mapping[str, Any] | None = None) -> Settings:
     """Reads the environment; command-line options come as overrides."""
     _refuse_unknown_variables()
@@ -385,14 +365,6 @@ def load(overrides: Mapping[str, Any] | None = None) -> Settings:
         return Settings(**given)
     except ValidationError as error:
         raise ConfigurationError(_in_words(error)) from None
-
-
-def aws_variables() -> dict[str, str]:
-    """What Amazon's own tools take from the environment, by its name without `AWS_`."""
-    named = {
-        name.removeprefix("AWS_").lower(): os.environ[name] for name in _AWS & os.environ.keys()
-    }
-    return {name: value for name, value in named.items() if value}
 
 
 def _refuse_unknown_variables() -> None:

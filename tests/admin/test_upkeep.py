@@ -3,7 +3,7 @@
 import pytest
 
 from safelight.admin.services import Upkeep
-from safelight.infra import activity, failpoints, kv
+from safelight.infra import activity, failpoints, feed, kv
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -27,7 +27,7 @@ class At:
         return 0.0
 
 
-@pytest.mark.parametrize("point", [None, "kv.sweep", "activity.cut_feed", TOMBSTONES])
+@pytest.mark.parametrize("point", [None, "kv.sweep", "feed.cut", TOMBSTONES])
 async def test_what_goes_and_what_stays(database: Database, point: str | None) -> None:
     """Also after a death half-way."""
     await kv.put(database, "old", 1, now=0, ttl_ms=DAY)
@@ -35,7 +35,7 @@ async def test_what_goes_and_what_stays(database: Database, point: str | None) -
     for at in (NOW - 31 * DAY, NOW - 29 * DAY):
         async with Units(database, Bus(database, "test"), At(at)).open("acme") as unit:
             unit.tell(Line("image:1", "x"))
-    seqs = [row.seq for row in await activity.feed(database, "acme", after=0, limit=9, types=None)]
+    seqs = [row.seq for row in await feed.lines(database, "acme", after=0, limit=9, types=None)]
     for name, buried in (("old", NOW - 31 * DAY), ("new", NOW - 29 * DAY)):
         await database.execute(
             "INSERT INTO tombstones VALUES ('acme', $1, 0, NULL, 'safelight', $2)", name, buried
@@ -48,7 +48,7 @@ async def test_what_goes_and_what_stays(database: Database, point: str | None) -
     await Upkeep(database, At()).run()
     kept = await database.fetch("SELECT key FROM kv WHERE expires_at IS NOT NULL")
     assert [row["key"] for row in kept] == ["new"]
-    assert await activity.bounds(database, "acme") == (seqs[0], seqs[1])
+    assert await feed.bounds(database, "acme") == (seqs[0], seqs[1])
     rows = await database.fetch("SELECT name FROM tombstones")
     assert [row["name"] for row in rows] == ["new"]
     story = await activity.of_subject(database, "acme", "image:1", after=0, limit=10)
@@ -74,7 +74,7 @@ async def test_a_clock_a_month_ahead_for_an_hour_forgets_nothing(database: Datab
     watch.move(days=-31)
     await database.execute(bury, "due", now - 31 * DAY)
     await housekeeping.run()
-    floor, newest = await activity.bounds(database, "acme")
+    floor, newest = await feed.bounds(database, "acme")
     assert (floor, newest > 0) == (0, True)
     rows = await database.fetch("SELECT name FROM tombstones")
     assert [row["name"] for row in rows] == ["kept"]

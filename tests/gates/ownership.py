@@ -19,7 +19,7 @@ _HOMES = {
     "kv": ("infra/kv.py", "sql/kv.sql"),
     "identity": ("infra/identity.py",),
     "stretches": ("infra/stretches.py", "sql/stretches.sql"),
-    "history": ("infra/activity.py", "sql/activity.sql"),
+    "history": ("infra/activity.py", "infra/feed.py", "sql/activity.sql"),
 }
 _IS_SQL = re.compile(r"\b(SELECT|INSERT|UPDATE|DELETE|WITH|PERFORM|FROM|JOIN)\b")
 _KIND = re.compile(r"job_(?:enqueue|cancel|lives|reschedule)\(\s*'([^']+)'")

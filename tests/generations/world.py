@@ -38,8 +38,9 @@ from safelight.infra.queue.jobs import DAY
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
 from safelight.infra.reading import FreshReads
+from safelight.objects.blobs import Blobs
 from safelight.objects.downloads import Downloads
-from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.local import LocalStore
 from safelight.objects.store import ObjectStore
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load

@@ -6,7 +6,7 @@ import pytest
 
 from infra.queue.crew import a_queue
 from points import points_of
-from safelight.infra import activity, failpoints
+from safelight.infra import activity, failpoints, feed
 from safelight.infra.activity import Units
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
@@ -24,10 +24,10 @@ async def test_a_feed_that_could_not_be_cut_is_cut_next_time(
         unit.tell(Line("thing:1", "old"))
     failpoints.arm(point, "raise@1")
     with pytest.raises(FailpointError):
-        await activity.cut_feed(database, watch.move(days=1))
-    assert (await activity.bounds(database, "acme"))[0] == 0
-    await activity.cut_feed(database, watch.now_ms())
-    floor, newest = await activity.bounds(database, "acme")
+        await feed.cut(database, watch.move(days=1))
+    assert (await feed.bounds(database, "acme"))[0] == 0
+    await feed.cut(database, watch.now_ms())
+    floor, newest = await feed.bounds(database, "acme")
     assert floor == newest > 0
     story = await activity.of_subject(database, "acme", "thing:1", after=0, limit=9)
     assert [line.type for line in story] == ["old"]
@@ -60,7 +60,7 @@ async def test_a_feed_of_types_is_the_feed_without_the_others(database: Database
         FROM generate_series(1, 1000) AS n
         """
     )
-    rows = await activity.feed(database, "org", after=0, limit=1000, types=None)
+    rows = await feed.lines(database, "org", after=0, limit=1000, types=None)
     for types, after, limit in itertools.product(
         (["upload_failed"], ["token_made", "upload_failed"], ["event_received"], ["nothing"],
          ["classification_updated", "token_made"], ["event_received", "upload_failed"], []),
@@ -68,5 +68,5 @@ async def test_a_feed_of_types_is_the_feed_without_the_others(database: Database
         (1, 2, 10, 500),
     ):  # fmt: skip
         wanted = [row.seq for row in rows if row.type in types and row.seq > after][:limit]
-        found = await activity.feed(database, "org", after=after, limit=limit, types=types)
+        found = await feed.lines(database, "org", after=after, limit=limit, types=types)
         assert [row.seq for row in found] == wanted, (types, after, limit)

@@ -13,7 +13,7 @@ from conftest import reachable_directory
 from faults.pair import Node, pair
 from infra.queue.crew import a_queue
 from inprocess import application
-from safelight.infra import activity
+from safelight.infra import feed
 from safelight.infra.activity import Units
 from safelight.infra.connecting import connect
 from safelight.infra.db import Database
@@ -45,10 +45,10 @@ class Desk:
     async def tell(self) -> int:
         async with self._units.open("acme") as unit:
             unit.tell(Line("quotas", "told"))
-        return (await activity.bounds(self.db, "acme"))[1]
+        return (await feed.bounds(self.db, "acme"))[1]
 
     async def newest(self) -> int:
-        return (await activity.bounds(self.reading, "acme"))[1]
+        return (await feed.bounds(self.reading, "acme"))[1]
 
     def count(self, outcome: str) -> float:
         counter: Counter = self.metrics.replica_reads
@@ -107,9 +107,9 @@ async def test_nobody_sees_time_go_backwards(desk: Desk) -> None:
         nonlocal seen
         while not over:
             known = seen
-            _, newest = await activity.bounds(reading, "acme")
+            _, newest = await feed.bounds(reading, "acme")
             assert newest >= known
-            rows = await activity.feed(reading, "acme", after=known, limit=999, types=None)
+            rows = await feed.lines(reading, "acme", after=known, limit=999, types=None)
             assert [row.seq for row in rows][: newest - known] == list(range(known + 1, newest + 1))
             seen = max(seen, newest)
 
@@ -151,7 +151,7 @@ async def test_one_that_leads_elsewhere_is_not_believed(desk: Desk, database_url
     for url in (database_url, desk.first.url):
         elsewhere = FreshReads.of(desk.db, url, 2, desk.metrics)
         before, told = desk.count("replica"), await desk.tell()
-        assert (await activity.bounds(elsewhere, "acme"))[1] == told
+        assert (await feed.bounds(elsewhere, "acme"))[1] == told
         assert desk.count("replica") == before
         await elsewhere.close()
 
@@ -159,7 +159,7 @@ async def test_one_that_leads_elsewhere_is_not_believed(desk: Desk, database_url
 async def test_without_one_the_primary_answers(desk: Desk) -> None:
     alone = FreshReads.of(desk.db, None, 2, desk.metrics)
     told = await desk.tell()
-    assert (await activity.bounds(alone, "acme"))[1] == told
+    assert (await feed.bounds(alone, "acme"))[1] == told
     async with alone.transaction() as connection:
         await connection.execute("DELETE FROM activity_floor")
     await alone.close()

@@ -9,10 +9,11 @@ import pytest
 from conftest import with_database
 from infra.queue.crew import a_queue
 from points import points_of
-from safelight.infra import activity, failpoints
-from safelight.infra.activity import HISTORY, Units
+from safelight.infra import activity, failpoints, feed
+from safelight.infra.activity import Units
 from safelight.infra.db import Database
 from safelight.infra.failpoints import FailpointError
+from safelight.infra.feed import HISTORY
 from safelight.infra.history import Line
 from safelight.infra.migrate import load, load_functions, migrate
 from safelight.objects import repo as objects
@@ -40,7 +41,7 @@ class Chronicle:
     async def upkeep(self, *, days: int = 0) -> None:
         """As the hourly one does it."""
         now = self.watch.move(days=days)
-        await activity.cut_feed(self.db, now - 30 * DAY)
+        await feed.cut(self.db, now - 30 * DAY)
         await SMALL.tend(self.db, now)
 
     async def story(self, subject: str) -> list[str]:
@@ -48,7 +49,7 @@ class Chronicle:
         return [row.type for row in rows]
 
     async def seqs(self, after: int = 0) -> list[int]:
-        rows = await activity.feed(self.db, "acme", after=after, limit=99, types=None)
+        rows = await feed.lines(self.db, "acme", after=after, limit=99, types=None)
         return [row.seq for row in rows]
 
     async def tables(self, parent: str = "activity") -> list[int]:
@@ -87,7 +88,7 @@ async def test_a_month_begins_a_new_one_and_readers_notice_nothing(chronicle: Ch
     months = [word for n in range(4) for word in (f"month-{n}", f"later-{n}")]
     assert await chronicle.story("quotas") == months
     assert await chronicle.tables() == list(range(7))
-    _, newest = await activity.bounds(chronicle.db, "acme")
+    _, newest = await feed.bounds(chronicle.db, "acme")
     assert newest == seen[-1]
 
 
@@ -119,7 +120,7 @@ async def test_the_story_of_what_is_there_stays_and_the_others_go(chronicle: Chr
     assert await chronicle.story("upload:kept.jpg") == ["a", "b", "c"]
     assert await chronicle.story("upload:buried.jpg") == ["a", "b"]
     assert await chronicle.story("upload:gone-1.jpg") == []
-    assert (await activity.bounds(chronicle.db, "acme"))[0] == old[-1], "the feed begins after them"
+    assert (await feed.bounds(chronicle.db, "acme"))[0] == old[-1], "the feed begins after them"
     await chronicle.db.execute("DELETE FROM uploads; DELETE FROM tombstones")
     await chronicle.upkeep(days=31)
     assert 0 not in await chronicle.tables()

@@ -10,7 +10,7 @@ from functools import partial
 import asyncpg
 import pytest
 
-from safelight.infra import activity, failpoints, kv
+from safelight.infra import failpoints, feed, kv
 from safelight.infra.activity import Unit, Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import UNSTORABLE_TEXT, Database, literal
@@ -54,7 +54,7 @@ class Office:
         return [(row["status"], row["attempts"]) for row in rows]
 
     async def types(self) -> list[str]:
-        lines = await activity.feed(self.db, "acme", after=0, limit=100, types=None)
+        lines = await feed.lines(self.db, "acme", after=0, limit=100, types=None)
         return [line.type for line in lines]
 
     async def kept(self) -> object:

@@ -19,7 +19,8 @@ from safelight.infra.injected import RandomIds
 from safelight.infra.migrate import migrate
 from safelight.infra.queue.jobs import Retry
 from safelight.ingest.lifecycle import ImageStatus
-from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.blobs import Blobs
+from safelight.objects.local import LocalStore
 from safelight.objects.store import DamagedObject, StoreUnavailable
 from safelight.testing.waiting import until
 

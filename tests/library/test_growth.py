@@ -16,6 +16,7 @@ from conftest import with_database
 from library.many import Many, fill, labels, settle, wait
 from library.touched import Touched, touching
 from safelight.infra import activity
+from safelight.infra import feed as feeds
 from safelight.infra.activity import Unit
 from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue
@@ -53,7 +54,7 @@ def page(
 def feed(types: list[str] | None, after: float) -> Case:
     async def ask(db: Touched, many: Many) -> Any:
         place = int(7 * many.count * after)
-        return await activity.feed(db.db, many.organization, after=place, limit=51, types=types)
+        return await feeds.lines(db.db, many.organization, after=place, limit=51, types=types)
 
     return ask
 
@@ -162,7 +163,7 @@ CASES: dict[str, Case] = {
     "the feed of everything": feed(None, 0.5),
     "the feed of a type that is rare": feed(["upload_failed"], 0),
     "the feed of a type that is not there": feed(["token_made"], 0),
-    "the bounds of the feed": lambda db, many: activity.bounds(db.db, many.organization),
+    "the bounds of the feed": lambda db, many: feeds.bounds(db.db, many.organization),
     "a history": history,
     "letters of everybody": letters(None),
     "letters of everybody, deep": letters(None, deep=True),

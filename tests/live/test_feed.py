@@ -8,7 +8,7 @@ from contextlib import suppress
 import asyncpg
 
 from holding import Statement, waits
-from safelight.infra import activity
+from safelight.infra import activity, feed
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -64,7 +64,7 @@ async def resume(db: Database, over: asyncio.Event) -> list[int]:
         finished = over.is_set()
         if seen and random.random() < 0.1:
             seen = seen[: -random.randint(1, min(len(seen), 50))]
-        rows = await activity.feed(
+        rows = await feed.lines(
             db, "acme", after=seen[-1] if seen else 0, limit=random.randint(1, 40), types=[TYPE]
         )
         seen += [row.seq for row in rows]
@@ -117,7 +117,7 @@ async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
         seen: list[int] = []
         while len(seen) < 300:
             position = seen[-1] if seen else 0
-            _, newest = await activity.bounds(database, "acme")
+            _, newest = await feed.bounds(database, "acme")
             async with hub.room("acme", newest) as room:
                 for _ in range(random.randint(1, 30)):
                     messages = await room.after(position)
@@ -130,7 +130,7 @@ async def test_a_socket_joins_leaves_and_resumes(database: Database) -> None:
     async with asyncio.timeout(30):
         *everyone, _ = await asyncio.gather(*(watch() for _ in range(6)), publish())
     assert bus.listeners(ACTIVITY) == 0, "when the last one leaves, nobody listens"
-    written = await activity.feed(database, "acme", after=0, limit=1000, types=None)
+    written = await feed.lines(database, "acme", after=0, limit=1000, types=None)
     assert len(written) == 300
     assert all(seen == [row.seq for row in written] for seen in everyone)
 
@@ -177,10 +177,8 @@ async def test_the_feed_can_be_cut_and_history_stays(database: Database) -> None
     for now in (1_000, 9_000):
         async with units(database, now).open("acme") as unit:
             unit.tell(Line("image:1", TYPE))
-    old, new = [
-        row.seq for row in await activity.feed(database, "acme", after=0, limit=9, types=None)
-    ]
-    await activity.cut_feed(database, 5_000)
-    assert await activity.bounds(database, "acme") == (old, new)
+    old, new = [row.seq for row in await feed.lines(database, "acme", after=0, limit=9, types=None)]
+    await feed.cut(database, 5_000)
+    assert await feed.bounds(database, "acme") == (old, new)
     story = await activity.of_subject(database, "acme", "image:1", after=0, limit=10)
     assert [row.seq for row in story] == [old, new]

@@ -15,8 +15,9 @@ from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock, RandomIds, SystemClock
+from safelight.objects.blobs import Blobs
 from safelight.objects.bucket import parse_url
-from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.local import LocalStore
 from safelight.objects.reconcile import Originals, Reconcile, Standing
 from safelight.objects.s3 import MARK_KEY, S3Store
 from safelight.objects.store import ObjectStore, Place

@@ -14,7 +14,7 @@ from safelight.infra.activity import Units
 from safelight.infra.history import Line
 from safelight.infra.injected import RandomIds
 from safelight.infra.metrics import Metrics
-from safelight.objects.local import Blobs
+from safelight.objects.blobs import Blobs
 from safelight.objects.upkeep import Scrub
 from safelight.testing.waiting import until
 

@@ -23,9 +23,10 @@ from safelight.infra.queue.ledger import outcome
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.slots import Opening
 from safelight.objects import repo as objects_repo
+from safelight.objects.blobs import Blobs
 from safelight.objects.events import Action, ObjectEvent
 from safelight.objects.jobs import DELIVER, DeliverPayload
-from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.local import LocalStore
 from safelight.objects.store import Facts, ObjectStore
 from safelight.quotas import repo as quotas_repo
 from safelight.quotas.lifecycle import Meter

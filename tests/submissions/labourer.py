@@ -17,7 +17,8 @@ from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.worker import Worker
-from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.blobs import Blobs
+from safelight.objects.local import LocalStore
 from safelight.sandbox.protocol import Rendition
 from safelight.sandbox.sandbox import Sandbox
 from safelight.settings import load

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from safelight.admin.jobs import UPKEEP
 from safelight.admin.scrape import Scrape
-from safelight.infra import activity, kv
+from safelight.infra import feed, kv
 from safelight.infra.base import Base, Feature
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
@@ -51,9 +51,9 @@ class Upkeep:
         now = await self._steady.now_ms()
         while await kv.sweep(self._db, now=now):
             pass
-        await activity.cut_feed(self._db, now - FEED_DAYS * _DAY_MS)
+        await feed.cut(self._db, now - FEED_DAYS * _DAY_MS)
         await library.purge_tombstones(self._db, now - TOMBSTONE_DAYS * _DAY_MS)
-        await activity.HISTORY.tend(self._db, now)
+        await feed.HISTORY.tend(self._db, now)
 
 
 def open_admin(base: Base, reconcile: LibraryReconcile) -> Feature:

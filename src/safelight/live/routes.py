@@ -26,7 +26,7 @@ from safelight.errors import RateLimited, SafelightError
 from safelight.http.described import Described, PageOf
 from safelight.http.frame import DatabaseDep, ReadsDep, provided
 from safelight.http.paging import DEFAULT_LIMIT, LARGEST, Limit
-from safelight.infra import activity
+from safelight.infra import feed
 from safelight.infra.bus import Bus
 from safelight.infra.db import AWAY, Database
 from safelight.infra.queue.jobs import ACTIVITY
@@ -101,7 +101,7 @@ class Room:
             news.set()
 
     async def _read(self, after: int) -> list[Message]:
-        rows = await activity.feed(
+        rows = await feed.lines(
             self._db, self._organization, after=after, limit=_BATCH, types=self._messages.types
         )
         return [(row.seq, _text(self._messages.show(row))) for row in rows]
@@ -214,10 +214,10 @@ async def poll(
         asked = [part.strip() for part in types.split(",") if part.strip()]
         chosen = messages.choose(asked, admin=_is_admin(access))
         show = messages.show_inner if chosen is None or set(chosen) - set(messages.types) else show
-    floor, newest = await activity.bounds(db, organization)
+    floor, newest = await feed.bounds(db, organization)
     notice = out_of_bounds(after, floor, newest)
     position = max(after or 0, floor)
-    rows = await activity.feed(db, organization, after=position, limit=limit + 1, types=chosen)
+    rows = await feed.lines(db, organization, after=position, limit=limit + 1, types=chosen)
     more = len(rows) > limit
     return {
         "items": [*filter(None, [notice]), *map(show, rows[:limit])],
@@ -234,7 +234,7 @@ async def live(
     after: Seq | None = None,
 ) -> None:
     with hub.seat(access):
-        floor, newest = await activity.bounds(db, access.organization)
+        floor, newest = await feed.bounds(db, access.organization)
         await socket.accept()
         async with hub.room(access.organization, newest) as room:
             position = newest if after is None else after

@@ -16,7 +16,7 @@ from safelight.infra import identity
 from safelight.infra.db import Database
 from safelight.infra.injected import Ids
 from safelight.objects import repo
-from safelight.objects.local import unusable
+from safelight.objects.blobs import unusable
 from safelight.objects.shelves import begin, blobs_in
 
 _SAMPLE = 1000

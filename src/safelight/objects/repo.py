@@ -381,10 +381,8 @@ async def set_walk(db: Database, name: str, position: str, begun_at: int) -> Non
     await db.execute(
         "INSERT INTO blob_walks (name, position, begun_at) VALUES ($1, $2, $3) ON CONFLICT (name) "
         "DO UPDATE SET position = excluded.position, begun_at = excluded.begun_at",
-        name,
-        position,
-        begun_at,
-    )
+        name, position, begun_at,
+    )  # fmt: skip
 
 
 def raise_retake(error: asyncpg.PostgresError) -> None:

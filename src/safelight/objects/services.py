@@ -12,6 +12,7 @@ from safelight.errors import ConfigurationError
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import Handle, Handler, upkeep
 from safelight.infra.queue.jobs import JobKind, Nothing
+from safelight.objects.blobs import Blobs
 from safelight.objects.claim import claim_blobs
 from safelight.objects.downloads import Downloads
 from safelight.objects.jobs import (
@@ -26,7 +27,7 @@ from safelight.objects.jobs import (
     UPKEEP,
     DeliverPayload,
 )
-from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.local import LocalStore
 from safelight.objects.notifications.couriers.registry import open_courier
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.notifications.pull import PullNotices
@@ -35,7 +36,7 @@ from safelight.objects.signing import BucketSigner
 from safelight.objects.store import BlobFiles, ObjectStore, StoreUnavailable
 from safelight.objects.unfinished import AbortUnfinished
 from safelight.objects.upkeep import Collect, PurgeObjects, Scrub
-from safelight.settings import aws_variables
+from safelight.setting_sources import aws_variables
 
 if TYPE_CHECKING:
     from safelight.objects.bucket import S3Url

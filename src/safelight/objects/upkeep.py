@@ -26,7 +26,7 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.steady import SteadyTime
 from safelight.infra.stretches import Stretched
 from safelight.objects import repo
-from safelight.objects.local import Blobs
+from safelight.objects.blobs import Blobs
 from safelight.objects.shelves import SHARDS
 from safelight.objects.store import Blob, DamagedObject
 

@@ -17,7 +17,8 @@ from safelight.infra.injected import Clock, Ids, RandomIds, SystemClock
 from safelight.infra.metrics import Metrics
 from safelight.infra.queue.jobs import JobKind
 from safelight.infra.queue.queue import Queue
-from safelight.objects.local import Blobs, LocalStore
+from safelight.objects.blobs import Blobs
+from safelight.objects.local import LocalStore
 from safelight.settings import Settings
 
 

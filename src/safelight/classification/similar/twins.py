@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from safelight.classification.embeddings import Embeddings
 from safelight.classification.quiet import Quiet
 from safelight.classification.similar import repo
-from safelight.infra import activity
+from safelight.infra import feed
 from safelight.infra.db import Database
 from safelight.library import repo as library
 from safelight.library.entry import Entry
@@ -45,7 +45,7 @@ class Twins:
         self._quiet = quiet
 
     async def compare(self) -> None:
-        known, newest = await repo.known(self._db), await activity.newest(self._db)
+        known, newest = await repo.known(self._db), await feed.newest(self._db)
         batches = _BATCHES
         for organization, end in newest.items():
             after: int | None = known.get(organization, 0)
@@ -56,7 +56,7 @@ class Twins:
     async def _batch(self, organization: str, after: int, end: int) -> int | None:
         """The seq that was reached; None: the rest has to wait."""
         await self._quiet.wait()
-        lines = await activity.feed(self._db, organization, after=after, limit=_BATCH, types=_TOLD)
+        lines = await feed.lines(self._db, organization, after=after, limit=_BATCH, types=_TOLD)
         labelled = [
             {"name": line.data["name"], "marker": line.data["idempotencyKey"], "seq": line.seq}
             for line in lines

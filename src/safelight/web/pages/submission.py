@@ -11,7 +11,7 @@ from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import MemberById, ViewerById
 from safelight.errors import NotFound
 from safelight.http.frame import DatabaseDep, provided, services
-from safelight.infra import activity
+from safelight.infra import activity, feed
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.submissions import repo
@@ -82,7 +82,7 @@ async def _page(
     registry, role = services(request), caller.organizations[organization]
     db, now = registry.get(Database), registry.get(Clock).now_ms()
     # Before the submission is read, so that whatever changes from here on is news to the page.
-    _, newest = await activity.bounds(db, organization)
+    _, newest = await feed.bounds(db, organization)
     view = await repo.view(db, submission_id, now)
     if view is None:
         raise NotFound

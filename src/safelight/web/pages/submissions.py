@@ -12,7 +12,7 @@ from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, SafelightError
 from safelight.http.frame import provided, services
 from safelight.http.paging import Cursors
-from safelight.infra import activity
+from safelight.infra import feed
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.library.entry import LibraryFilter
@@ -125,7 +125,7 @@ async def _page(
     db = services(request).get(Database)
     may_submit = access.caller.organizations[access.organization] >= Role.MEMBER
     # Before the rows are read, so that whatever changes from here on is news to the page.
-    _, newest = await activity.bounds(db, access.organization)
+    _, newest = await feed.bounds(db, access.organization)
     rows, more = await _rows(request, access.organization, wanted, cursor)
     return SubmissionsPage(
         organization=access.organization,

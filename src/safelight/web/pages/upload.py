@@ -14,7 +14,7 @@ from safelight.accounts.guard import Access, AsMember, AsViewer
 from safelight.errors import InvalidRequest, NotFound, SafelightError
 from safelight.http.frame import DatabaseDep, provided, services
 from safelight.http.paging import Cursors
-from safelight.infra import activity
+from safelight.infra import feed
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest.accept import Ingest, OnConflict
@@ -184,7 +184,7 @@ async def _page(
     registry, gallery = services(request), _gallery(request, access)
     settings = registry.get(Settings)
     # Before the cards are read, so that whatever changes from here on is news to the page.
-    _, newest = await activity.bounds(gallery.db, gallery.organization)
+    _, newest = await feed.bounds(gallery.db, gallery.organization)
     shown, more = await gallery.page(wanted, cursor)
     return UploadPage(
         organization=gallery.organization,

@@ -15,7 +15,7 @@ from safelight.approvals.lifecycle import Approval, ApprovalStatus
 from safelight.approvals.workflow import Approvals
 from safelight.errors import InvalidRequest, SafelightError
 from safelight.http.frame import provided, services
-from safelight.infra import activity
+from safelight.infra import feed
 from safelight.infra.db import Database
 from safelight.infra.states import Phase
 from safelight.submissions.lifecycle import SUBJECT
@@ -108,7 +108,7 @@ async def _decided(
 async def _page(request: Request, access: Access, problem: str | None = None) -> WorkflowPage:
     db, organization = services(request).get(Database), access.organization
     # Before the requests are read, so that whatever changes from here on is news to the page.
-    _, newest = await activity.bounds(db, organization)
+    _, newest = await feed.bounds(db, organization)
     pending = await repo.page(db, organization, ApprovalStatus.PENDING, None, PENDING)
     return WorkflowPage(
         organization=organization,
