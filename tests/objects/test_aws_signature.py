@@ -8,7 +8,7 @@ from botocore.credentials import Credentials  # type: ignore[import-untyped]  # 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from safelight.objects.notifications.couriers.aws_signature import AwsKeys, signed
+from safelight.objects.aws_signature import AwsKeys, signed
 
 SECRET = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"
 NOW = calendar.timegm((2015, 8, 30, 12, 36, 0)) * 1000

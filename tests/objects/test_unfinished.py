@@ -13,8 +13,8 @@ from objects.stores import Bucket, Watch, fresh_bucket
 from safelight.infra import failpoints
 from safelight.infra.failpoints import FailpointError
 from safelight.infra.injected import SystemClock
+from safelight.objects.aws_signature import AwsKeys, BucketSigner
 from safelight.objects.bucket import parse_url
-from safelight.objects.signing import BucketSigner
 from safelight.objects.unfinished import DAY_MS, AbortUnfinished
 from seaweed import Seaweed
 
@@ -91,7 +91,7 @@ def test_signatures_are_amazons(
     session: str | None, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     signer = BucketSigner(
-        "https://s3.example.org:8333/images", "eu-west-1", "id", "se/cret", session
+        "https://s3.example.org:8333/images", "eu-west-1", AwsKeys("id", "se/cret", session)
     )
     query = {
         "uploads": "",

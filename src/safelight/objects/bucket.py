@@ -13,7 +13,7 @@ from obstore.exceptions import BaseError, PreconditionError
 from obstore.store import S3Store as Bucket
 
 from safelight.errors import ConfigurationError, Overwritten, RangeNotSatisfiable
-from safelight.objects.signing import BucketSigner
+from safelight.objects.aws_signature import BucketSigner, keys_of
 from safelight.objects.store import StoreUnavailable
 
 T = TypeVar("T")
@@ -48,14 +48,13 @@ class S3Url:
     def signer(self, variables: Mapping[str, str]) -> BucketSigner | None:
         """`variables` are the AWS_* ones. None where the credentials are not written down, as those
         of a machine's own role."""
-        known = {**variables, **self.options}
-        key_id, secret = known.get("access_key_id"), known.get("secret_access_key")
-        if not key_id or not secret:
+        keys = keys_of(self.options, variables)
+        if keys is None:
             return None
-        region = known.get("region", "us-east-1")
+        region = self.options.get("region") or variables.get("region", "us-east-1")
         endpoint = self.options.get("endpoint", f"https://s3.{region}.amazonaws.com").rstrip("/")
         where = f"{endpoint}/{self.bucket}"
-        return BucketSigner(where, region, key_id, secret, known.get("session_token"))
+        return BucketSigner(where, region, keys)
 
     def open(self, *, repeat: bool) -> Bucket:
         """What the address does not say, AWS_* variables may. `repeat`: send again by itself."""

@@ -8,7 +8,7 @@ they do. So does what is published, since an address that was given away outlive
 from typing import Final
 
 from safelight.infra.injected import Clock
-from safelight.objects.signing import BucketSigner
+from safelight.objects.aws_signature import BucketSigner
 
 GOOD_FOR_SECONDS: Final = 300
 

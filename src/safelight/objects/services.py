@@ -12,6 +12,7 @@ from safelight.errors import ConfigurationError
 from safelight.infra.base import Base, Feature
 from safelight.infra.queue.handlers import Handle, Handler, upkeep
 from safelight.infra.queue.jobs import JobKind, Nothing
+from safelight.objects.aws_signature import BucketSigner
 from safelight.objects.blobs import Blobs
 from safelight.objects.claim import claim_blobs
 from safelight.objects.downloads import Downloads
@@ -32,7 +33,6 @@ from safelight.objects.notifications.couriers.registry import open_courier
 from safelight.objects.notifications.intake import Intake
 from safelight.objects.notifications.pull import PullNotices
 from safelight.objects.reconcile import Originals, Reconcile
-from safelight.objects.signing import BucketSigner
 from safelight.objects.store import BlobFiles, ObjectStore, StoreUnavailable
 from safelight.objects.unfinished import AbortUnfinished
 from safelight.objects.upkeep import Collect, PurgeObjects, Scrub

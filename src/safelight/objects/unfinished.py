@@ -15,8 +15,8 @@ import structlog
 
 from safelight.infra.failpoints import reach
 from safelight.infra.injected import Clock
+from safelight.objects.aws_signature import BucketSigner
 from safelight.objects.keys import InvalidKey, owner_of
-from safelight.objects.signing import BucketSigner
 from safelight.objects.store import StoreUnavailable
 
 DAY_MS: Final = 86_400_000

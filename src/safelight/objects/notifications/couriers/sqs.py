@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from safelight.errors import ConfigurationError
 from safelight.infra.injected import Clock
-from safelight.objects.notifications.couriers.aws_signature import AwsKeys, signed
+from safelight.objects.aws_signature import AwsKeys, keys_of, signed
 from safelight.objects.notifications.couriers.base import (
     HIDDEN_SECONDS,
     SETTING,
@@ -37,13 +37,9 @@ def open_sqs(address: CourierAddress, aws: Mapping[str, str], clock: Clock) -> C
         "region", "endpoint", "access_key_id", "secret_access_key", "session_token"
     )
     known = {**aws, **given}
-    region = known.get("region") or known.get("default_region") or ""
-    keys = AwsKeys(
-        known.get("access_key_id", ""),
-        known.get("secret_access_key", ""),
-        given.get("session_token") if "access_key_id" in given else known.get("session_token"),
-    )
-    if not region or not keys.id or not keys.secret:
+    region = known.get("region") or known.get("default_region")
+    keys = keys_of(given, aws)
+    if not region or keys is None:
         raise ConfigurationError(
             f"{SETTING}: SQS needs region, access_key_id and secret_access_key, there or as "
             "AWS_REGION, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
