@@ -32,6 +32,7 @@ OVER = "/api/organizations/default"
 LIBRARY = f"{OVER}/uploads"
 ADMIN = "/api/v1/admin/organizations/default"
 OWN_QUOTA = 5000
+OWN_DAYS = 3000
 
 
 def fill(server: Server) -> dict[str, str]:
@@ -58,6 +59,14 @@ def generate(server: Server) -> dict[str, str]:
         eventually(lambda: client.get(f"/generations/{made}").json()["status"] == "ready")
         [artifact] = client.get(f"/generations/{made}/artifacts").json()["items"]
     return {artifact["id"]: artifact["checksum"]}
+
+
+def anew(server: Server) -> None:
+    """Every image gets its label once more."""
+    with server.client() as client:
+        asked = client.post(f"{OVER}/reclassify", json={}).json()["id"]
+        over = f"{OVER}/reclassify/{asked}"
+        eventually(lambda: client.get(over).json()["remaining"] == 0)
 
 
 def publish(server: Server, name: str) -> str:
@@ -95,9 +104,11 @@ def settle(server: Server) -> dict[str, Any]:
         question = client.post(f"{OVER}/approvals", json={"title": "May we?"}).json()["id"]
         blocked = client.post(f"{OVER}/blocklist/pictures", files={"file": ("a.png", gradient())})
         token = client.post(f"{OVER}/tokens", json={"role": "viewer"}).json()["token"]
+        assert client.put(f"{OVER}/retention", json={"days": OWN_DAYS}).is_success
     return {
         "member": "bob", "invited": "ada", "uploadsPerMinute": OWN_QUOTA, "question": question,
         "blocked": blocked.json()["id"], "blockedLabels": ["daisy"], "token": token,
+        "retentionDays": OWN_DAYS,
     }  # fmt: skip
 
 
@@ -125,6 +136,7 @@ def main(folder: Path = FIXTURES) -> None:
             expected = fill(server)
             artifacts, published = generate(server), publish(server, "sunset.jpg")
             failed, settled = fail(server), settle(server)
+            anew(server)
         # One more that never left the ingest directory: killed before any worker saw it.
         with running(data_dir, "--no-worker") as server:
             content = picture("GIF", (40, 30))

@@ -72,6 +72,8 @@ def check_settled(client: httpx.Client, settled: dict[str, Any]) -> None:
     policy = client.get(f"{OVER}/submission-policy").json()
     assert [label.lower() for label in policy["blockedLabels"]] == settled["blockedLabels"]
     assert listed("blocklist", "id") == [settled["blocked"]]
+    kept = client.get(f"{OVER}/retention").json()["days"]
+    assert kept == settled.get("retentionDays")  # of versions that know of it
     assert settled["question"] in listed("approvals?status=all", "id")
     headers = {"authorization": f"Bearer {settled['token']}"}
     assert client.get(LIBRARY, headers=headers).status_code == 200

@@ -8,7 +8,7 @@ from typing import ClassVar
 from safelight.errors import NameTaken, SafelightError
 from safelight.quotas.lifecycle import QuotaExceeded, QuotaUsedUp
 
-VERSION = "1.1.0"
+VERSION = "1.2.0"
 
 
 # The answer: these five fields and no others, and they never change afterwards.
