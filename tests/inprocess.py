@@ -44,7 +44,8 @@ class Application:
 async def application(
     database_url: str, data_dir: Path, *, worker: bool = False, **values: Any
 ) -> AsyncIterator[Application]:
-    settings = load({"data_dir": data_dir, "bootstrap_token": TOKEN, **values})
+    given = {"data_dir": data_dir, "database_url": database_url, "bootstrap_token": TOKEN}
+    settings = load({**given, **values})
     with socket.create_server(("127.0.0.1", 0)) as listener:
         # As the server's own loop does. Without it every answer after a connection's first waits for
         # 40 ms: asyncio sets this on sockets alone that were told their protocol.

@@ -14,7 +14,7 @@ from safelight.infra.history import Line
 from safelight.testing.injected import Watch
 
 
-@pytest.mark.parametrize("point", points_of("activity."))
+@pytest.mark.parametrize("point", points_of("feed."))
 async def test_a_feed_that_could_not_be_cut_is_cut_next_time(
     database: Database, point: str
 ) -> None:

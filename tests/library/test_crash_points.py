@@ -136,6 +136,8 @@ ELSEWHERE = [
     "classification.reclassify.add", "classification.reclassify.count_ended",
     "classification.reclassify.end", "classification.reclassify.go_on",
     "classification.reclassify.progress",
+    # classification/test_twins.py, classification/test_forgetting.py
+    "classification.similar.compare", "classification.forget_runs",
     # classification/test_backfill.py
     "classification.drawn", "classification.draw_no_more", "classification.enqueue_drawing",
     # test_thumbnails.py

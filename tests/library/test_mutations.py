@@ -15,6 +15,8 @@ from safelight.library import repo as library_repo
 APPLY = POINTS["classification.run"].index("classification.apply")
 DROP = POINTS["classification.run"].index("classification.drop")
 WRONG = "not what its bytes say"
+LATE = "a failure after the success"
+REPLACED = "a failure of what was replaced"
 TWICE = "classified more than once"
 BACK = "was deleted and came back"
 LOST = "lost what the store holds"
@@ -262,10 +264,10 @@ class Case:
 CASES = [
     Case(marker, an_old_result_after_a_new_upload, WRONG, remote=True),
     Case(run_number, an_old_run_after_a_new_one, TWICE),
-    Case(marker_of_failures, an_old_death_after_a_new_upload, WRONG),
-    Case(run_number_of_failures, an_old_death_after_a_new_run, WRONG),
+    Case(marker_of_failures, an_old_death_after_a_new_upload, REPLACED),
+    Case(run_number_of_failures, an_old_death_after_a_new_run, LATE),
     Case(fence, a_worker_that_comes_back, TWICE),
-    Case(fence_of_failures, a_failure_that_comes_back, WRONG),
+    Case(fence_of_failures, a_failure_that_comes_back, LATE),
     Case(delete_intent, deleted_on_its_way, BACK),
     Case(etag, told_backwards, LOST, telling=True),
     Case(tombstone, told_after_the_delete, LOST, telling=True),

@@ -247,10 +247,17 @@ def _check_line(kind: str, data: Row) -> None:
 
 
 def _check_no_late_errors(lines: list[tuple[str, Row]]) -> None:
-    """Nobody hears of a failure after the success."""
+    """Nobody hears of a failure after the success, or of one of an upload that was replaced."""
     finished: set[str] = set()
+    current: dict[str, str] = {}
     for kind, data in lines:
+        if kind == "classification_workflow_started":
+            current[data["name"]] = data["idempotencyKey"]
         if kind == "classification_updated":
             finished.add(data["idempotencyKey"])
         late = kind == "classification_error" and data["idempotencyKey"] in finished
         assert not late, "a failure after the success"
+        replaced = kind == "classification_error" and (
+            current.get(data["name"], data["idempotencyKey"]) != data["idempotencyKey"]
+        )
+        assert not replaced, "a failure of what was replaced"

@@ -82,7 +82,7 @@ async def test_a_file_that_is_compared_with_its_name(
     def failing(_: Path) -> Any:
         raise trouble
 
-    patch.setattr("safelight.objects.local.measure", failing)
+    patch.setattr("safelight.objects.blobs.measure", failing)
     with pytest.raises(StoreUnavailable):
         kept.blobs.is_whole(BLOB)
 

@@ -21,5 +21,5 @@ def unreadable_blobs(monkeypatch: pytest.MonkeyPatch, number: int) -> Iterator[N
         return opened(path, *how)
 
     with monkeypatch.context() as trouble:
-        trouble.setattr("safelight.objects.local.os.open", refuse)
+        trouble.setattr("safelight.objects.blobs.os.open", refuse)
         yield

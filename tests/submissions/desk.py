@@ -22,6 +22,7 @@ from safelight.infra.queue.jobs import Dead, Done, Failure, Job, JobId, Verdict
 from safelight.infra.queue.ledger import outcome
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.slots import Opening
+from safelight.infra.reading import FreshReads
 from safelight.objects import repo as objects_repo
 from safelight.objects.blobs import Blobs
 from safelight.objects.events import Action, ObjectEvent
@@ -88,6 +89,7 @@ class Desk(World):
         for thing in (self.queue, self.bus, *self.opened.services):
             self.registry.add(thing)
         self.registry.add(self.store, as_type=ObjectStore)
+        self.registry.add(FreshReads(self.db, None, Metrics()))
 
     def open(self) -> None:
         """As the application does; again, after something about it was changed."""
