@@ -91,7 +91,7 @@ def _confirmed(found: list[Node], node_id: str) -> int:
             where = f"{node.host}:{node.directory}" if node.host else node.id
             typer.confirm(f"Give up {_count(node.uploads)} on {where}?", abort=True)
             return node.uploads
-    raise NotFound
+    raise NotFound(f"There is no machine {node_id}: `safelight nodes list` has them all.")
 
 
 def _tell(adopted: Adopted, directory: Path) -> None:

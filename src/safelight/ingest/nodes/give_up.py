@@ -76,4 +76,4 @@ class Nodes:
         for node in await repo.nodes(self._db):
             if node.id == node_id:
                 return node
-        raise NotFound
+        raise NotFound(f"There is no machine {node_id}.")
