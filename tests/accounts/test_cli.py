@@ -11,17 +11,17 @@ from typing import Any
 
 import httpx
 import pytest
-import structlog
 import typer
 
 from accounts.world import HandClock
+from commands import Run, executing
 from harness import running
 from safelight import __version__
 from safelight.accounts.first_start import first_start
 from safelight.accounts.guard import Credentials
 from safelight.accounts.known import KnownCallers
 from safelight.cli.accounts import parse_duration
-from safelight.cli.main import exit_code, main
+from safelight.cli.main import exit_code
 from safelight.errors import (
     ConfigurationError,
     Conflict,
@@ -37,8 +37,6 @@ from safelight.infra.injected import RandomIds, SystemClock
 from safelight.infra.postgres.server import NoServer
 from safelight.settings import load
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
 def run(
@@ -47,18 +45,8 @@ def run(
     """Runs the command; gives its exit code, output and complaints."""
     monkeypatch.setenv("SAFELIGHT_DATABASE_URL", database_url)
 
-    def execute(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["safelight", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    yield execute
-    structlog.reset_defaults()
+    with executing(monkeypatch, capsys) as execute:
+        yield execute
 
 
 @pytest.fixture

@@ -3,21 +3,18 @@
 import asyncio
 import json
 import shutil
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
+from commands import Run, executing
 from ingest.machines import Machine
-from safelight.cli.main import main
 from safelight.infra.db import Database
 from safelight.infra.identity import claim, identity_of
 from safelight.infra.injected import RandomIds
 
-Run = Callable[..., tuple[int, str, str]]
 Act = Callable[[Database, Machine], Coroutine[Any, Any, Any]]
 
 
@@ -32,18 +29,8 @@ def run(
     monkeypatch.setenv("SAFELIGHT_DATABASE_URL", database_url)
     monkeypatch.setenv("SAFELIGHT_DATA_DIR", str(tmp_path / "here"))
 
-    def execute(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["safelight", "nodes", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    yield execute
-    structlog.reset_defaults()
+    with executing(monkeypatch, capsys, "nodes") as execute:
+        yield execute
 
 
 @pytest.fixture

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
+from commands import Run, executing
 from objects.stores import Bucket, Local, Watch, make_bucket, s3_server
 from safelight.accounts.first_start import first_start
-from safelight.cli.main import main
 from safelight.infra.activity import Units
 from safelight.infra.bus import Bus
 from safelight.infra.db import Database
@@ -22,7 +21,6 @@ from safelight.infra.injected import RandomIds, SystemClock
 from safelight.objects.store import Facts
 from safelight.settings import load
 
-Run = Callable[..., tuple[int, str, str]]
 OLD_MS = 600_000
 UPLOAD = Facts("image/jpeg", {"idempotencyKey": "m", "imageId": "img_1"})
 
@@ -42,18 +40,8 @@ def run(
         lambda db: first_start(Units(db, Bus(db, "test"), SystemClock()), load(), RandomIds()),
     )
 
-    def execute(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["safelight", "reconcile", *arguments])
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = int(end.code or 0)
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    yield execute
-    structlog.reset_defaults()
+    with executing(monkeypatch, capsys, "reconcile") as execute:
+        yield execute
 
 
 @pytest.fixture(scope="module")
