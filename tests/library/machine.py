@@ -79,7 +79,9 @@ TELLING = st.one_of(
 LOSING = st.one_of(TELLING, move("lose_notice", PICKS))
 OWN = st.one_of(
     *common(),
-    *(move("put_late", NAMES, CONTENTS, WAITS, then=True) for _ in range(3)),
+    *(move("put_late", NAMES, CONTENTS, WAITS, then=True) for _ in range(2)),
+    *(move("delete_before_late", NAMES, CONTENTS, then=True) for _ in range(2)),
+    *(move("put_before_late", NAMES, CONTENTS, then=True) for _ in range(2)),
     *(move("delete_late", NAMES, WAITS, then=True) for _ in range(2)),
     *(move("apply", PICKS, then=True) for _ in range(2)),
     *(move("settle", YES, CRASHES, then=True) for _ in range(3)),

@@ -96,6 +96,16 @@ class OwnBucketMoves(Moves):
         self.story.deletes_in_vain[name] = len(self.story.images)
         await self.work(*then)
 
+    async def delete_before_late(self, name: str, content: bytes, *then: int) -> None:
+        """The bytes come when their name is deleted."""
+        await self.put_late(name, content, 1)
+        await self.delete(name, 1, *then)
+
+    async def put_before_late(self, name: str, content: bytes, *then: int) -> None:
+        """The end comes when there is something newer."""
+        await self.delete_late(name, 1)
+        await self.put(name, content, 1, *then)
+
     def _hold(self, method: str, name: str) -> Held:
         return self.world.late.hold(method, f"{self.world.organization}/{name}", most=1)
 
