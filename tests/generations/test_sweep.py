@@ -1,6 +1,5 @@
 """What time removes, and what it must not; and the same with a bucket."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 from emulators.media import png
 from emulators.runware import Plan, Runware
 from generations.world import World, world
-from objects.stores import Bucket, Watch, make_bucket, s3_server
+from objects.stores import Bucket, Watch, fresh_bucket
 from safelight.generations.lifecycle import key_of
 from safelight.generations.sweep import GenerationSweep
 from safelight.infra import failpoints
@@ -17,20 +16,15 @@ from safelight.infra.db import Database
 from safelight.infra.files import joined
 from safelight.objects.store import Facts, ObjectStore
 from safelight.testing.waiting import until
+from seaweed import Seaweed
 
 DAY_MS = 86_400_000
 SMALL = {"prompt": "p", "width": 64, "height": 64}
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
-
-
 @pytest.fixture
-def bucket(s3: str, request: pytest.FixtureRequest) -> Bucket:
-    return make_bucket(s3, f"bucket-{abs(hash(request.node.name)) % 10**8}")
+def bucket(weed: Seaweed) -> Bucket:
+    return fresh_bucket(weed)
 
 
 def at(made: World, ms: int, **options: Any) -> GenerationSweep:

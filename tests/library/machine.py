@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from library.moves import Moves
+from library.own_bucket import OwnBucketMoves
 from library.scripted import BROKEN, Mood
 from library.world import World
 
@@ -24,7 +25,7 @@ PICKS = st.integers(0, 11)
 THEN = st.sampled_from(
     [(), (0,), (1,), (0, 0), (0, 0, 0), (2, 1), (3, 1, 0), (1, 1, 1, 1), (0,) * 6]
 )
-CRASHES = st.sampled_from([None, 0, 1, 2, 3, 4, 5])
+CRASHES = st.sampled_from([None, None, *range(15)])  # of as many points as a kind of job has
 MOODS = st.sampled_from(["answer", "fail", "give up", "away"])
 YES = st.booleans()
 KINDS = st.sampled_from([None, "classification.run"])
@@ -76,12 +77,27 @@ TELLING = st.one_of(
 
 
 LOSING = st.one_of(TELLING, move("lose_notice", PICKS))
+OWN = st.one_of(
+    *common(),
+    *(move("put_late", NAMES, CONTENTS, WAITS, then=True) for _ in range(2)),
+    *(move("delete_before_late", NAMES, CONTENTS, then=True) for _ in range(2)),
+    *(move("put_before_late", NAMES, CONTENTS, then=True) for _ in range(2)),
+    *(move("delete_late", NAMES, WAITS, then=True) for _ in range(2)),
+    *(move("apply", PICKS, then=True) for _ in range(2)),
+    *(move("settle", YES, CRASHES, then=True) for _ in range(3)),
+)
+MEDDLED = st.one_of(
+    OWN,
+    *(move("take_out", NAMES, then=True) for _ in range(2)),
+    *(move("bring_in", PICKS, then=True) for _ in range(2)),
+)
 
 
 class Machine(RuleBasedStateMachine):
     """One example is one organization; its end is judged after everything was delivered."""
 
     world: ClassVar[World]
+    moves: ClassVar[type[Moves]] = Moves
     runner: ClassVar[asyncio.Runner]
 
     def __init__(self) -> None:
@@ -100,7 +116,7 @@ class Machine(RuleBasedStateMachine):
     ) -> None:
         story = self.runner.run(self.world.begin(employed=employed))
         story.dialect = dialect
-        self._moves = Moves(self.world, backwards=backwards, late_mood=late_mood)
+        self._moves = self.moves(self.world, backwards=backwards, late_mood=late_mood)
         for one in first:
             self._play(one)
 
@@ -128,6 +144,24 @@ class LosingBucket(Machine):
     told."""
 
     @rule(one=LOSING)
+    def play(self, one: Move) -> None:
+        self._play(one)
+
+
+class OwnBucket(Machine):
+    """With one that only we write to, in which writes are late or without an answer."""
+
+    moves = OwnBucketMoves
+
+    @rule(one=OWN)
+    def play(self, one: Move) -> None:
+        self._play(one)
+
+
+class MeddledBucket(OwnBucket):
+    """With others, who put into it and take out of it."""
+
+    @rule(one=MEDDLED)
     def play(self, one: Move) -> None:
         self._play(one)
 

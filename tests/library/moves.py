@@ -23,7 +23,11 @@ NOT_OF_DELIVERIES = [
 POINTS = {
     "ingest.offload": (
         "ingest.store", "ingest.fail", "objects.record_put", "objects.link", "objects.bucket_put",
-        "objects.record_bucket_put", "library.arrive",
+        "objects.record_bucket_put", "library.arrive", "objects.issue_ticket",
+    ),
+    "ingest.put_back": (
+        "ingest.restore", "objects.issue_ticket", "objects.bucket_put",
+        "objects.record_bucket_put", "objects.mended",
     ),
     "objects.deliver": (
         "objects.delivered", "unit.close",
@@ -252,11 +256,14 @@ class Moves:
         while letters:
             letters = [letter for letter in letters if not await world.redrive(letter)]
             await world.drain(backwards=self._backwards)
-        while self._lost and await world.look():
-            await world.drain(backwards=self._backwards)
+        await self._agree()
         if self.story.held or self.story.thoughts:
             await self._wake_all()
         await check_end(world)
+
+    async def _agree(self) -> None:
+        while self._lost and await self.world.look():
+            await self.world.drain(backwards=self._backwards)
 
     async def _wake_all(self) -> None:
         for name in sorted({image.name for image in self.story.images}):

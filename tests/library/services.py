@@ -21,8 +21,9 @@ from safelight.infra.metrics import Metrics
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.queue import Queue
 from safelight.ingest.directory import IngestDirectory
-from safelight.ingest.jobs import OFFLOAD
+from safelight.ingest.jobs import OFFLOAD, PUT_BACK
 from safelight.ingest.offload import Offload
+from safelight.ingest.put_back import Restoration
 from safelight.library import jobs as library_jobs
 from safelight.library.project import Deliver
 from safelight.library.retention.retention import Retention
@@ -65,10 +66,11 @@ class Services:
         self.classifier = Scripted(remote=remote)
         self.there = there
         self.bucket: Any = parse_url(there.url()).open(repeat=True) if there else MemoryStore()
+        self.writing: Any = parse_url(there.url()).open(repeat=False) if there else self.bucket
         self.store = self._open_store(root, bucket=bucket or telling)
         self.bus = Bus(db, "world")
         self.bus._company_until = 0.0  # nobody listens
-        kinds = (OFFLOAD, *objects.KINDS, *library_jobs.KINDS, *classification.KINDS)
+        kinds = (OFFLOAD, PUT_BACK, *objects.KINDS, *library_jobs.KINDS, *classification.KINDS)
         self.queue = Queue(
             db, self.bus, self.clock, owner="world", node=self.directory.node, kinds=kinds
         )
@@ -89,6 +91,7 @@ class Services:
             base.units, self.store, self.directory, self.queue, self.deliver.remember, base.metrics,
             self.arrival.arrive if short else None,
         )  # fmt: skip
+        self.restoration = Restoration(base.units, self.store, self.directory)
         self.intake = Intake(base.units)
         runs = open_classification(base, self.store, self.classifier, files)
         self.originals = runs.originals
@@ -109,13 +112,14 @@ class Services:
         if not bucket:
             return Local(self.db, root / "blobs", self.clock).store
         return DatedStore(
-            self.db, self.bucket, self.bucket, self.clock, RandomIds(), root / "spool",
+            self.db, self.bucket, self.writing, self.clock, RandomIds(), root / "spool",
             telling=self.telling, where="memory",
         )  # fmt: skip
 
     def _handlers(self, *others: Handler[Any]) -> dict[str, Handler[Any]]:
         handlers: tuple[Handler[Any], ...] = (
             Handler(OFFLOAD, self.offload.handle),
+            Handler(PUT_BACK, self.restoration.handle),
             Handler(objects.REJECTED, self.intake.handle_rejected),
             Handler(objects.DELIVER, self.deliver.handle),
             *others,

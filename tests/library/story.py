@@ -53,6 +53,8 @@ class Story:
     contents: dict[str, bytes] = field(default_factory=dict)  # by marker
     deletes: dict[str, int] = field(default_factory=dict)  # name → images received before it
     damaged: set[str] = field(default_factory=set)  # images whose file was taken away
+    deletes_in_vain: dict[str, int] = field(default_factory=dict)  # which may have had no effect
+    meddled: set[str] = field(default_factory=set)  # names that others changed in the bucket
     rows: dict[str, str] = field(default_factory=dict)  # name → marker, as last seen
     notices: list[Notice] = field(default_factory=list)
     held: list[Job[Any]] = field(default_factory=list)

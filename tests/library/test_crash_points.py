@@ -132,6 +132,8 @@ ELSEWHERE = [
     "library.delete_aged", *points_of("library.retention."),  # test_retention.py
     "classification.count_child_death",  # test_damaged.py: a remote model has no child
     "classification.try_again",  # test_standing.py: it is the server's
+    # classification/test_forgetting.py and test_twins.py: what is done at times, or asked for.
+    "classification.forget_runs", "classification.similar.compare",
     # classification/test_reclassify.py
     "classification.reclassify.add", "classification.reclassify.count_ended",
     "classification.reclassify.end", "classification.reclassify.go_on",

@@ -13,11 +13,12 @@ from faults.late_bucket import LateBucket, late_bucket
 from harness import picture
 from inprocess import application
 from library.api import EVENTS_TOKEN, Api, Json, created
-from objects.stores import Bucket, make_bucket, s3_server
+from objects.stores import Bucket, fresh_bucket
 from safelight.classification.jobs import RUN
 from safelight.infra.queue.jobs import HOUR, MINUTE
 from safelight.infra.queue.queue import Queue
 from safelight.testing.waiting import until
+from seaweed import Seaweed
 
 pytestmark = pytest.mark.usefixtures("quiet")
 IMAGES = "/api/organizations/default/images"
@@ -31,9 +32,8 @@ def vendor() -> Iterator[Vendor]:
 
 
 @pytest.fixture
-def bucket() -> Iterator[Bucket]:
-    with s3_server() as address:
-        yield make_bucket(address, "library")
+def bucket(weed: Seaweed) -> Bucket:
+    return fresh_bucket(weed)
 
 
 @pytest.fixture

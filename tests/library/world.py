@@ -24,7 +24,7 @@ from safelight.infra.queue.dead_letters import TwinAlive
 from safelight.infra.queue.jobs import Dead, Job, JobOutcome
 from safelight.infra.queue.ledger import Ledger, outcome_of
 from safelight.ingest import repo as ingest_repo
-from safelight.ingest.jobs import OFFLOAD, OffloadPayload
+from safelight.ingest.jobs import OFFLOAD, PUT_BACK, OffloadPayload
 from safelight.ingest.lifecycle import Image, ImageStatus, Recordable
 from safelight.library import repo as library_repo
 from safelight.objects import repo as objects_repo
@@ -265,7 +265,7 @@ class World(Services):
         return name, await self.peek(name)
 
     def name_of(self, job: Job[Any]) -> str:
-        if job.kind is OFFLOAD:
+        if job.kind in (OFFLOAD, PUT_BACK):
             return next(i.name for i in self.story.images if i.id == job.payload.imageId)
         return str(job.payload.name)
 

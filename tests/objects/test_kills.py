@@ -28,10 +28,11 @@ COLLECT = [
 SCRUB = ["objects.set_blob_state", "objects.set_walk"]
 # Killed by other tests, since no process of a built-in store comes by them in the time there is.
 ELSEWHERE = [
-    # test_reconcile.py, ingest/test_late_bucket.py: only a bucket is written so.
+    # test_bucket_kills.py, ingest/test_late_bucket.py: only a bucket is written so.
     "objects.issue_ticket", "objects.redeem", "objects.bucket_put", "objects.record_bucket_put",
     "objects.bucket_delete", "objects.record_bucket_delete", "objects.leave_mark", "objects.erase",
-    "objects.put_off", "objects.mended",
+    "objects.bucket_delete_aged", "objects.record_bucket_delete_aged", "objects.put_off",
+    "objects.mended",
     # test_collect.py: a submission shares what is put.
     "objects.share",
     # infra/test_identity.py: files and directories that are made once.

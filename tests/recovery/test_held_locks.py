@@ -9,7 +9,7 @@ import pytest
 
 from faults.held import watched
 from inprocess import Application, application
-from objects.stores import make_bucket, s3_server
+from objects.stores import fresh_bucket
 from safelight.infra.activity import Units
 from safelight.infra.history import Line
 from safelight.infra.injected import RandomIds
@@ -17,6 +17,7 @@ from safelight.infra.metrics import Metrics
 from safelight.objects.blobs import Blobs
 from safelight.objects.upkeep import Scrub
 from safelight.testing.waiting import until
+from seaweed import Seaweed
 
 PHOTOS = Path(__file__).parent.parent / "photos"
 CAT = (PHOTOS / "cat.jpg").read_bytes()
@@ -151,17 +152,16 @@ async def test_no_lock_spans_a_round_trip(database_url: str, tmp_path: Path) -> 
     assert sum(watch.looks.values()) > 100, watch.looks
 
 
-async def test_nor_with_a_bucket(database_url: str, tmp_path: Path) -> None:
-    with s3_server() as address:
-        url = make_bucket(address, "held").url()
-        async with (
-            watched(database_url) as watch,
-            application(database_url, tmp_path, worker=True, object_store_url=url) as app,
-            app.client() as client,
-        ):
-            await uploads(client)
-            await generation(client)
-            await publication(client)
+async def test_nor_with_a_bucket(database_url: str, tmp_path: Path, weed: Seaweed) -> None:
+    url = fresh_bucket(weed).url()
+    async with (
+        watched(database_url) as watch,
+        application(database_url, tmp_path, worker=True, object_store_url=url) as app,
+        app.client() as client,
+    ):
+        await uploads(client)
+        await generation(client)
+        await publication(client)
     assert sum(watch.looks.values()) > 50, watch.looks
 
 

@@ -1,33 +1,32 @@
 """The same with a bucket as the store: what was submitted is copied instead of shared."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
-from objects.stores import Watch, make_bucket, s3_server
+from objects.stores import Watch, fresh_bucket
 from safelight.infra import failpoints
 from safelight.infra.db import Database
 from safelight.infra.files import joined
 from safelight.infra.injected import SystemClock
 from safelight.sandbox.sandbox import Sandbox
 from safelight.submissions.submit import SubmissionRequest, Submit
+from seaweed import Seaweed
 from submissions.desk import ORG, Desk
 from submissions.pictures import opened, photo, plain
 
 
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    with s3_server() as address:
-        yield address
-
-
 @pytest.fixture
 async def desk(
-    request: pytest.FixtureRequest, database: Database, tmp_path: Path, sandbox: Sandbox, s3: str
+    request: pytest.FixtureRequest,
+    database: Database,
+    tmp_path: Path,
+    sandbox: Sandbox,
+    weed: Seaweed,
 ) -> AsyncIterator[Desk]:
     """The parameter says whose events count, as the store's address does."""
-    bucket, events = make_bucket(s3, "submissions-test"), getattr(request, "param", "own")
+    bucket, events = fresh_bucket(weed), getattr(request, "param", "own")
     store = bucket.store(database, tmp_path / "spool", Watch(), events=events)
     made = Desk(database, directory=tmp_path, sandbox=sandbox, bucket=store)
     await made.organization(ORG)
