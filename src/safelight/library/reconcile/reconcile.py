@@ -270,9 +270,9 @@ class LibraryReconcile:
         repairs: Repairs,
     ) -> Mend | None:
         """What was done."""
+        if mend is None or isinstance(mend, AskPerson):
+            return None
         match mend:
-            case None | AskPerson():
-                return None
             case FollowBucket():
                 may = repairs is Repairs.ALL
             case TellCreated() | TellDeleted() | RestartRun() | SayFailed():
