@@ -1,25 +1,24 @@
 """`safelight reclassify`, beside a server."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
+from commands import executing
 from harness import TOKEN, picture, running
 from safelight.testing.waiting import eventually
 
 pytestmark = pytest.mark.process
 
 
-def test_it_is_asked_for_and_followed_to_its_end(data_dir: Path) -> None:
-    def command(*options: str) -> tuple[int, str, str]:
-        words = [sys.executable, "-m", "safelight", "reclassify", *options]
-        done = subprocess.run([*words, "--data-dir", str(data_dir)], capture_output=True, text=True)
-        return done.returncode, done.stdout, done.stderr
-
-    with running(data_dir, SAFELIGHT_BOOTSTRAP_TOKEN=TOKEN) as server:
+def test_it_is_asked_for_and_followed_to_its_end(
+    data_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        running(data_dir, SAFELIGHT_BOOTSTRAP_TOKEN=TOKEN) as server,
+        executing(monkeypatch, capsys, "reclassify", "--data-dir", str(data_dir)) as command,
+    ):
         headers = {"authorization": f"Bearer {TOKEN}"}
         with httpx.Client(base_url=server.url, headers=headers) as client:
             client.post("/api/upload", files={"file": ("a.png", picture("PNG"))})

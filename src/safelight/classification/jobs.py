@@ -58,7 +58,7 @@ RECLASSIFY = JobKind(
     subject=lambda payload: f"reclassification:{payload.id}",
 )
 
-COMPARE = JobKind("classification.compare", payload=Nothing, limit=1)
+COMPARE = JobKind("classification.compare", payload=Nothing, limit=1, waits_itself=True)
 FORGET = JobKind("classification.forget", payload=Nothing, limit=1)
 
 KINDS: tuple[JobKind[Any], ...] = (RUN, DRAW, BACKFILL, RECLASSIFY, COMPARE, FORGET)

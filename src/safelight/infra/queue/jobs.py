@@ -193,8 +193,8 @@ class Nothing:
 class JobKind(Generic[P]):
     """`limit` is how many run at once in one process, `ahead` how many more may wait there for
     their turn: for short jobs of which there are many. `subject` names what a job is about
-    (`image:ID`) for its history and its dead letter. `waits_itself`: it spends its time waiting, so
-    a worker that stops does not wait for its end, and another one goes on with it."""
+    (`image:ID`) for its history and its dead letter. `waits_itself`: it spends its time waiting,
+    or goes on where it was, so a worker that stops does not wait for its end."""
 
     name: str
     payload: type[P]
