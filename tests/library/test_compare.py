@@ -43,15 +43,15 @@ def test_who_disagrees(
             {"x": entered} if entered else {},
             [],
         )
-        assert suspects(stretch, sides, YOUNG) == (["x"] if sides in wrong_for else []), sides
+        assert suspects(stretch, sides, YOUNG) == (["x"] if sides in wrong_for else [], 0), sides
 
 
-def test_what_is_young_is_nobodys_suspect() -> None:
+def test_what_is_young_is_counted_and_nobodys_suspect() -> None:
     for time, wrong in ((4, ["x"]), (5, []), (9, []), (10, ["x"])):
         stretch = cut({"x": replace(LISTED, event_time=time)}, {}, {}, [])
-        assert suspects(stretch, OWN, YOUNG) == wrong
+        assert suspects(stretch, OWN, YOUNG) == (wrong, 1 - len(wrong))
         stretch = cut({}, {}, {"x": replace(ENTERED, event_time=time)}, [])
-        assert suspects(stretch, BUILT_IN, YOUNG) == wrong
+        assert suspects(stretch, BUILT_IN, YOUNG) == (wrong, 1 - len(wrong))
 
 
 def test_as_far_as_all_pages_reach() -> None:

@@ -120,7 +120,10 @@ def _show(found: Comparison, *, repair: bool) -> None:
     if rows:
         show_rows(rows, as_json=False)
     for amount, words in (
-        (found.under_way, "are being worked on, or younger than five minutes: look again later."),
+        (
+            found.under_way,
+            "differ, and are being worked on or younger than five minutes: look later.",
+        ),
         (found.foreign, "objects in the bucket are nobody's upload, and are left alone."),
         (found.unsure, "could not be looked at; the log says why."),
     ):
@@ -131,7 +134,7 @@ def _show(found: Comparison, *, repair: bool) -> None:
 
 def _verdict(found: Comparison, *, repair: bool) -> str:
     if found.agreed and not found.repaired:
-        return "All agree."
+        return "All others agree." if found.under_way else "All agree."
     if found.agreed:
         return "All is told again; workers bring the library up to date."
     if any(not kind.is_persons for kind in found.found) and not repair:

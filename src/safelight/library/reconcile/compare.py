@@ -81,18 +81,24 @@ def _up_to(page: Mapping[str, T], until: str | None) -> Mapping[str, T]:
     return {name: one for name, one in page.items() if name <= until}
 
 
-def suspects(stretch: Stretch, sides: Sides, young: tuple[int, int]) -> list[str]:
-    """Names on which the sides do not agree and that are not young: by its times something is young
-    when work on it may be under way; a time yet to come says nothing."""
-    return [name for name in stretch.names if _is_suspect(stretch, name, sides, young)]
+def suspects(stretch: Stretch, sides: Sides, young: tuple[int, int]) -> tuple[list[str], int]:
+    """Names on which the sides do not agree and that are not young, and how many are: by its times
+    something is young when work on it may be under way; a time yet to come says nothing."""
+    differing = [name for name in stretch.names if _is_wrong(stretch, name, sides)]
+    old = [name for name in differing if not _is_young(stretch, name, young)]
+    return old, len(differing) - len(old)
 
 
-def _is_suspect(stretch: Stretch, name: str, sides: Sides, young: tuple[int, int]) -> bool:
+def _is_young(stretch: Stretch, name: str, young: tuple[int, int]) -> bool:
+    sides: list[_Dated | None] = [
+        stretch.listed.get(name), stretch.indexed.get(name), stretch.entered.get(name),
+    ]  # fmt: skip
+    return any(young[0] <= each.event_time <= young[1] for each in sides if each is not None)
+
+
+def _is_wrong(stretch: Stretch, name: str, sides: Sides) -> bool:
     listed, indexed = stretch.listed.get(name), stretch.indexed.get(name)
     entered = stretch.entered.get(name)
-    there: list[_Dated] = [each for each in (listed, indexed, entered) if each is not None]
-    if any(young[0] <= each.event_time <= young[1] for each in there):
-        return False
     if entered is not None and entered.idle:
         return True
     if sides is Sides.TELLING:

@@ -134,6 +134,7 @@ class LibraryReconcile:
         page = await self._walk.next(report.position or "", only, self._young())
         await self._look_at_all(page.suspects, repairs, report)
         report.compared += page.compared
+        report.under_way += page.young
         report.foreign += page.foreign
         report.position = page.position
 

@@ -22,9 +22,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Names that look wrong, of so many; and where the walk goes on, none at its end."""
+    """Names that look wrong, how many differ and are young, of so many; and where the walk goes
+    on, none at its end."""
 
     suspects: list[Name]
+    young: int
     compared: int
     foreign: int
     position: str | None
@@ -56,10 +58,11 @@ class Walk:
         organization, _, after = position.partition("/")
         organization = organization or only or await self._following("") or ""
         if not organization:
-            return Page([], 0, 0, None)
+            return Page([], 0, 0, 0, None)
         listing = await self._listing(organization, after)
         stretch = await self._stretch(organization, after, listing)
-        wrong = {*suspects(stretch, self._sides, young), *await self._lacking(stretch, young)}
+        differing, early = suspects(stretch, self._sides, young)
+        wrong = {*differing, *await self._lacking(stretch, young)}
         if stretch.until is not None:
             position_after: str | None = f"{organization}/{stretch.until}"
         else:
@@ -67,7 +70,7 @@ class Walk:
             position_after = None if following is None else f"{following}/"
         found = [Name(organization, name) for name in sorted(wrong)]
         foreign = [each for each in listing.foreign if stretch.reaches(each)]
-        return Page(found, len(stretch.names), len(foreign), position_after)
+        return Page(found, early, len(stretch.names), len(foreign), position_after)
 
     async def _following(self, organization: str) -> str | None:
         return await accounts.organization_after(self._db, organization)
