@@ -78,6 +78,18 @@ async def page(
 
 
 @read
+async def pending_count(db: Database, organization: str) -> int:
+    """Up to a hundred: more is many."""
+    return int(
+        await db.fetchval(
+            "SELECT count(*) FROM (SELECT FROM approvals WHERE organization = $1 "
+            f"AND status = '{ApprovalStatus.PENDING}' LIMIT 100) AS waiting",
+            organization,
+        )
+    )
+
+
+@read
 async def due(db: Database, now: int, limit: int) -> list[Approval]:
     """Pending ones whose time has run out, longest overdue first."""
     rows = await db.fetch(

@@ -2,7 +2,7 @@
 and, as `shell`, what the frame around every page shows.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -11,27 +11,44 @@ from starlette.responses import HTMLResponse
 
 from safelight.accounts.access import Caller
 from safelight.accounts.guard import COOKIE
+from safelight.approvals import repo as approvals
 from safelight.http.frame import provided, services
+from safelight.infra import feed
+from safelight.infra.db import Database
 from safelight.infra.injected import iso
 from safelight.settings import Settings
 from safelight.web import navigation
-from safelight.web.assets import Assets
-from safelight.web.session_cookie import set_cookie
+from safelight.web.assets import Assets, compressed
+from safelight.web.navigation import NavigationItem, Place
+from safelight.web.session_cookie import ORGANIZATION_COOKIE, remember_organization, set_cookie
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What one template may use."""
+    """What one template may use. `after` is the newest seq of the feed from before the page's things
+    were read, so that whatever changes from there on is news to it. A page that shows nothing of
+    the feed leaves it out; then only what the frame counts follows it."""
 
     template: ClassVar[str]
     title: str
+    after: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Shell:
     caller: Caller | None
     organization: str | None
-    navigation: list[navigation.NavigationItem]
+    pages: list[NavigationItem]
+    upkeep: list[NavigationItem]
+    places: list[Place]
+
+    @property
+    def at_hand(self) -> list[NavigationItem]:
+        return [item for item in self.pages if item.at_hand]
+
+    @property
+    def others(self) -> list[NavigationItem]:
+        return [item for item in (*self.pages, *self.upkeep) if not item.at_hand]
 
 
 class Pages:
@@ -47,29 +64,77 @@ class Pages:
         self._templates.globals["static"] = assets.url
         self._templates.filters["iso"] = iso
 
-    def render(self, request: Request, page: Context, status: int = 200) -> HTMLResponse:
-        shell = _shell(request)
+    async def render(self, request: Request, page: Context, status: int = 200) -> HTMLResponse:
+        caller = _caller(request)
+        organization, db = organization_of(request, caller, page), services(request).get(Database)
+        if organization and page.after is None:
+            _, newest = await feed.bounds(db, organization)
+            page = replace(page, after=newest)
+        counts = await counted(db, organization)
+        return self._answer(request, page, status, _shell(request, caller, organization, counts))
+
+    def render_error(self, request: Request, page: Context, status: int) -> HTMLResponse:
+        """Asks nobody: what an error page would ask may be what is away."""
+        caller = _caller(request)
+        organization = organization_of(request, caller, page)
+        return self._answer(request, page, status, _shell(request, caller, organization, {}))
+
+    def _answer(self, request: Request, page: Context, status: int, shell: Shell) -> HTMLResponse:
         template = self._templates.get_template(page.template)
-        response = HTMLResponse(template.render(page=page, shell=shell), status)
-        cookie = request.cookies.get(COOKIE)
+        accepted = request.headers.get("accept-encoding", "")
+        body, encoding = compressed(template.render(page=page, shell=shell).encode(), accepted)
+        headers = {"vary": "accept-encoding"} | ({"content-encoding": encoding} if encoding else {})
+        response = HTMLResponse(body, status, headers)
+        settings, cookie = services(request).get(Settings), request.cookies.get(COOKIE)
         if cookie and shell.caller and shell.caller.kind == "user":
             # The session slides on the server; the browser's copy slides with every page.
-            set_cookie(response, services(request).get(Settings), cookie)
+            set_cookie(response, settings, cookie)
+            if shell.organization and shell.organization == request.path_params.get("org"):
+                remember_organization(response, settings, shell.organization)
         return response
 
 
 PagesDep = Annotated[Pages, provided(Pages)]
 
 
-def _shell(request: Request) -> Shell:
-    caller: Caller | None = request.scope.get("state", {}).get("caller")
-    organization = _organization(request, caller)
-    return Shell(caller, organization, navigation.items(caller, organization, request.url.path))
+async def counted(db: Database, organization: str | None) -> dict[str, int]:
+    """What the frame counts, by the names that navigation.py has for it."""
+    if organization is None:
+        return {}
+    return {"approvals": await approvals.pending_count(db, organization)}
 
 
-def _organization(request: Request, caller: Caller | None) -> str | None:
-    """The one in the path, else the one where the caller may do most."""
+def organization_of(request: Request, caller: Caller | None, page: object = None) -> str | None:
+    """The one in the path or of the page's thing, else the one visited last, else the one where the
+    caller may do most."""
     if caller is None:
         return None
-    roles, named = caller.organizations, request.path_params.get("org")
-    return named if named in roles else max(roles, key=lambda name: roles[name], default=None)
+    roles = caller.organizations
+    named = (
+        request.path_params.get("org"),
+        getattr(page, "organization", None),
+        request.cookies.get(ORGANIZATION_COOKIE),
+    )
+    most = max(roles, key=lambda name: roles[name], default=None)
+    return next((name for name in named if name in roles), most)
+
+
+def _caller(request: Request) -> Caller | None:
+    caller: Caller | None = request.scope.get("state", {}).get("caller")
+    return caller
+
+
+def _shell(
+    request: Request, caller: Caller | None, organization: str | None, counts: dict[str, int]
+) -> Shell:
+    if caller is None:
+        return Shell(None, None, [], [], [])
+    here = request.url.path
+
+    def items(links: tuple[navigation.Link, ...]) -> list[NavigationItem]:
+        return navigation.items(links, caller, organization, here, counts)
+
+    places = navigation.places(caller, organization, here)
+    return Shell(
+        caller, organization, items(navigation.PAGES), items(navigation.UPKEEP), places
+    )

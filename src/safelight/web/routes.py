@@ -1,10 +1,12 @@
 """Everything a browser visits: the pages, and the static files they use."""
 
 from fastapi import APIRouter
-from starlette.responses import Response
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 
-from safelight.accounts.guard import open_to_everyone
+from safelight.accounts.guard import AsViewer, open_to_everyone
 from safelight.errors import NotFound
+from safelight.http.frame import DatabaseDep
 from safelight.web.pages import (
     duplicates,
     home,
@@ -16,19 +18,28 @@ from safelight.web.pages import (
     upload,
     workflow,
 )
-from safelight.web.rendering import PagesDep
+from safelight.web.rendering import PagesDep, counted
 
 router = APIRouter()
 for page in (home, sign_in, password, upload, duplicates, submissions, submission, workflow, queue):
     router.include_router(page.router)
 
 
+@router.get("/app/{org}/counts", include_in_schema=False)
+async def counts(access: AsViewer, db: DatabaseDep) -> JSONResponse:
+    """What the frame counts, as it is now."""
+    return JSONResponse(await counted(db, access.organization))
+
+
 @router.get(
     "/static/{version}/{path:path}", dependencies=[open_to_everyone], include_in_schema=False
 )
-async def static(version: str, path: str, pages: PagesDep) -> Response:
+async def static(request: Request, version: str, path: str, pages: PagesDep) -> Response:
     asset = pages.assets.find(version, path)
     if asset is None:
         raise NotFound
-    forever = {"cache-control": "public, max-age=31536000, immutable"}
-    return Response(asset.content, media_type=asset.media_type, headers=forever)
+    content, encoding = asset.encoded(request.headers.get("accept-encoding", ""))
+    headers = {"cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
+    if encoding:
+        headers["content-encoding"] = encoding
+    return Response(content, media_type=asset.media_type, headers=headers)

@@ -7,6 +7,7 @@ from safelight.accounts.sign_in.flow import DEVICE_MS, Opened
 from safelight.settings import Settings
 
 DEVICE_COOKIE = "safelight_device"
+ORGANIZATION_COOKIE = "safelight_organization"
 
 
 def welcome(response: Response, settings: Settings, opened: Opened) -> None:
@@ -16,6 +17,11 @@ def welcome(response: Response, settings: Settings, opened: Opened) -> None:
 
 def set_cookie(response: Response, settings: Settings, value: str) -> None:
     _set(response, settings, COOKIE, value, SESSION_MS)
+
+
+def remember_organization(response: Response, settings: Settings, name: str) -> None:
+    """Where pages without an organization in their address lead back to."""
+    _set(response, settings, ORGANIZATION_COOKIE, name, DEVICE_MS)
 
 
 def clear_cookie(response: Response, settings: Settings) -> None:

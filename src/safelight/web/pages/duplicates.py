@@ -78,7 +78,7 @@ async def duplicates_page(
         newest=cursor is None,
         more=cursors.make(purpose, [shown[-1].number]) if found[PER_PAGE:] else None,
     )
-    return pages.render(request, page)
+    return await pages.render(request, page)
 
 
 def _card(entry: Entry, *, originals: bool) -> Card:

@@ -32,7 +32,7 @@ def render_error_page(request: Request, status: int, body: dict[str, Any]) -> Re
         return RedirectResponse(_sign_in_address(request), 303)
     title = _TITLES.get(status, "Something went wrong")
     page = ErrorPage(title=title, status=status, message=body["error"], code=body["code"])
-    return services(request).get(Pages).render(request, page, status)
+    return services(request).get(Pages).render_error(request, page, status)
 
 
 def _sign_in_address(request: Request) -> str:

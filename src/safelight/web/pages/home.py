@@ -117,7 +117,7 @@ async def _render(
         new_token=new_token,
         problem=problem.message if problem else None,
     )
-    return registry.get(Pages).render(request, page, problem.status if problem else 200)
+    return await registry.get(Pages).render(request, page, problem.status if problem else 200)
 
 
 def _administered(caller: Caller) -> list[str]:

@@ -37,7 +37,7 @@ class PasswordPage(Context):
 async def password_page(
     request: Request, caller: AsUser, pages: PagesDep, db: DatabaseDep, flow: Flow
 ) -> Response:
-    return pages.render(request, await _page(request, caller, db, flow))
+    return await pages.render(request, await _page(request, caller, db, flow))
 
 
 @router.post("/account/password")
@@ -58,7 +58,7 @@ async def change_password(
         )
     except SafelightError as error:
         page = await _page(request, caller, db, flow, problem=error.message)
-        response: Response = pages.render(request, page, error.status)
+        response: Response = await pages.render(request, page, error.status)
         if isinstance(error, RateLimited):
             response.headers["retry-after"] = str(error.retry_after)
         return response

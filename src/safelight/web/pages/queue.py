@@ -143,7 +143,7 @@ async def queue_page(
         page = replace(page, settled=f"{redriven} redriven, {remaining} of that kind remain.")
     elif discarded is not None:
         page = replace(page, settled=f"{discarded} discarded, {remaining} of that kind remain.")
-    return pages.render(request, page)
+    return await pages.render(request, page)
 
 
 @router.post("/admin/queue/dead-letters/redrive")
@@ -197,7 +197,7 @@ async def _done(request: Request, pages: Pages, verb: Awaitable[object]) -> Resp
     try:
         await verb
     except SafelightError as error:
-        return pages.render(request, await _page(request, None, error.message), error.status)
+        return await pages.render(request, await _page(request, None, error.message), error.status)
     return RedirectResponse("/admin/queue", 303)
 
 

@@ -101,15 +101,15 @@ async def login_page(
 ) -> Response:
     target, cookie = local_path(next_path), request.cookies.get(COOKIE)
     if code is None:
-        return pages.render(request, SignInPage(next=target))
+        return await pages.render(request, SignInPage(next=target))
     caller = await credentials.of_session(cookie) if cookie else None
     found = await flow.behind(code)
     if found is not None:
-        return pages.render(request, _link_page(found, code, target, caller))
+        return await pages.render(request, _link_page(found, code, target, caller))
     if caller is not None:
         return RedirectResponse(target, 303)  # the same link again, in the browser it opened
     page = SignInPage(next=target, problem=DeadLink.default_message())
-    return pages.render(request, page, DeadLink.status)
+    return await pages.render(request, page, DeadLink.status)
 
 
 @router.post(
@@ -143,7 +143,7 @@ async def login(
     try:
         opened = await _open(request, flow, given)
     except SafelightError as error:
-        response = pages.render(request, _form_again(given, target, error), error.status)
+        response = await pages.render(request, _form_again(given, target, error), error.status)
         if isinstance(error, RateLimited):
             response.headers["retry-after"] = str(error.retry_after)
         return response

@@ -39,7 +39,6 @@ class SubmissionPage(Context):
     may_withdraw: bool
     may_decide: bool
     look_again: int | None
-    after: int  # the newest seq of the feed before the submission was read
 
     @property
     def here(self) -> str:
@@ -53,7 +52,7 @@ async def submission_page(
     organization = (await _visible(db, caller, submission_id, Role.VIEWER)).organization
     # The frame around the page shows the organization of the path; here it is the submission's.
     request.path_params["org"] = organization
-    return pages.render(request, await _page(request, caller, organization, submission_id))
+    return await pages.render(request, await _page(request, caller, organization, submission_id))
 
 
 @router.post("/submit/{submission_id}/withdraw")

@@ -45,7 +45,6 @@ class SubmissionsPage(Context):
     rows: list[SubmissionRow]
     more: str | None  # cursor of the next page
     newest: bool
-    after: int  # the newest seq of the feed before the rows were read
     uploads: list[str]
     source: str
     words: str = ""
@@ -80,7 +79,7 @@ async def submissions_page(
         raise InvalidRequest("Choose one of the states in the list.")
     wanted = SubmissionState(state) if state else None
     shown = await _page(request, access, wanted, cursor, Typed(upload))
-    return pages.render(request, shown)
+    return await pages.render(request, shown)
 
 
 @router.post("/app/{org}/submissions")
@@ -97,7 +96,7 @@ async def submit_by_form(
         made = await submissions.submit(_wanted(access, typed))
     except SafelightError as error:
         shown = await _page(request, access, None, None, typed, error.message)
-        return pages.render(request, shown, error.status)
+        return await pages.render(request, shown, error.status)
     return RedirectResponse(f"/submit/{made.id}", 303)
 
 

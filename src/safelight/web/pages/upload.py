@@ -37,7 +37,7 @@ _LOOKS, _BETWEEN_LOOKS = 20, 0.1
 @dataclass(frozen=True, kw_only=True)
 class CardsFragment(Context):
     template: ClassVar[str] = "upload_cards.html"
-    title: str = "Images"
+    title: str = "Library"
     organization: str
     may_change: bool
     cards: list[Card]
@@ -50,7 +50,6 @@ class UploadPage(CardsFragment):
     accepted: tuple[str, ...]
     wanted: GalleryFilter
     labels: list[str]
-    after: int  # the newest seq of the feed before the cards were read
     newest: bool  # the first page, where new images appear
     more: str | None  # cursor of the next page
     received: str | None = None
@@ -104,7 +103,7 @@ async def upload_page(
     deleted: bool = False,
 ) -> Response:
     page = await _page(request, access, wanted, cursor, received=received, deleted=deleted)
-    return pages.render(request, page)
+    return await pages.render(request, page)
 
 
 @router.post("/app/{org}/upload")
@@ -120,7 +119,7 @@ async def upload_by_form(
     except SafelightError as error:
         ingest.account_failure(error, error.__cause__)
         page = await _page(request, access, GalleryFilter(), None, problem=error.message)
-        return pages.render(request, page, error.status)
+        return await pages.render(request, page, error.status)
     return RedirectResponse(f"/app/{access.organization}/upload?received={image.id}", 303)
 
 
@@ -139,7 +138,7 @@ async def cards(
         may_change=_may_change(access),
         cards=[card for card in found if wanted.matches(card)],
     )
-    return pages.render(request, fragment)
+    return await pages.render(request, fragment)
 
 
 @router.get("/app/{org}/upload/delete")
@@ -148,7 +147,7 @@ async def confirm_delete(
 ) -> Response:
     if not await was_ever_seen(db, access.organization, name):
         raise NotFound(f"There is no image called {name}.")
-    return pages.render(request, DeletePage(organization=access.organization, name=name))
+    return await pages.render(request, DeletePage(organization=access.organization, name=name))
 
 
 @router.post("/app/{org}/upload/delete")

@@ -48,7 +48,6 @@ class WorkflowPage(Context):
     pending: list[ApprovalItem]
     more_pending: bool
     decided: list[ApprovalItem]
-    after: int  # the newest seq of the feed before the requests were read
     problem: str | None = None
     longest_reason: ClassVar[int] = LONGEST_REASON
 
@@ -59,7 +58,7 @@ class WorkflowPage(Context):
 
 @router.get("/app/{org}/workflow")
 async def workflow_page(request: Request, access: AsViewer, pages: PagesDep) -> Response:
-    return pages.render(request, await _page(request, access))
+    return await pages.render(request, await _page(request, access))
 
 
 @router.post("/app/{org}/workflow/{approval_id}/approve")
@@ -101,7 +100,7 @@ async def _decided(
     try:
         await decision
     except SafelightError as error:
-        return pages.render(request, await _page(request, access, error.message), error.status)
+        return await pages.render(request, await _page(request, access, error.message), error.status)
     return RedirectResponse(f"/app/{access.organization}/workflow", 303)
 
 

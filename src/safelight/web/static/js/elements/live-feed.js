@@ -2,6 +2,12 @@
 import { Feed, State } from "../lib/socket.js";
 
 const PATIENCE = 800; // shorter breaks are nobody's business
+const WORDS = {
+  [State.LIVE]: "This page follows what happens",
+  [State.POLLING]: "This page follows what happens",
+  [State.AWAY]: "The server cannot be reached",
+  [State.SIGNED_OUT]: "You are signed out",
+};
 
 class LiveFeed extends HTMLElement {
   #feed;
@@ -30,6 +36,7 @@ class LiveFeed extends HTMLElement {
   #show(state) {
     if (state === this.dataset.state) return;
     this.dataset.state = state;
+    this.title = WORDS[state];
     clearTimeout(this.#timer);
     if (state === State.AWAY) this.#timer = setTimeout(() => this.#say("Reconnecting…"), PATIENCE);
     else if (state === State.SIGNED_OUT) this.#say("You are signed out.", signInLink());

@@ -2,22 +2,34 @@
 const UNREACHABLE = "The server cannot be reached. Check the connection and try again.";
 
 export class ApiError extends Error {
-  constructor(words, status = 0) {
+  constructor(words, status = 0, code = null) {
     super(words);
     this.status = status; // 0: nobody answered
+    this.code = code;
   }
 }
 
-// Accepting anything but pages keeps refusals in JSON, a sign-in that ended included.
-export async function ask(path, { method = "GET" } = {}) {
+// Accepting anything but pages keeps refusals in JSON, a sign-in that ended included. `json` is sent
+// as such; `keepalive` lets the question outlive the page.
+export async function ask(path, { method = "GET", json, headers, signal, keepalive } = {}) {
+  const body = json === undefined ? undefined : JSON.stringify(json);
+  const type = body === undefined ? {} : { "content-type": "application/json" };
   let response;
   try {
-    response = await fetch(path, { method, headers: { accept: "*/*" } });
-  } catch {
+    const all = { accept: "*/*", ...type, ...headers };
+    response = await fetch(path, { method, body, headers: all, signal, keepalive });
+  } catch (error) {
+    if (signal?.aborted) throw error;
     throw new ApiError(UNREACHABLE);
   }
-  if (!response.ok) throw refusal(response.status, await response.text());
+  if (!response.ok) throw await refused(response);
   return response;
+}
+
+async function refused(response) {
+  const error = refusal(response.status, await response.text());
+  error.retryAfter = Number(response.headers.get("retry-after")) || null;
+  return error;
 }
 
 // XMLHttpRequest, because fetch does not tell how much of a body has been sent.
@@ -40,7 +52,8 @@ export function sendFile(path, file, { signal, onProgress }) {
 
 function refusal(status, text) {
   try {
-    return new ApiError(JSON.parse(text).error, status);
+    const { error, code } = JSON.parse(text);
+    return new ApiError(error, status, code);
   } catch {
     return new ApiError(`The server answered ${status}. Try again in a moment.`, status);
   }
