@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,10 +17,13 @@ from playwright.sync_api import (
 )
 
 import programs
+import safelight.web
 from conftest import reachable_directory
 from harness import Server, eventually, running
+from safelight.web.bundle import script
 
 LINK = re.compile(r"Sign in once with this link:\s+(\S+)")
+STATIC = Path(safelight.web.__file__).parent / "static"
 PATIENCE = 30_000  # milliseconds
 OPTIONS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -70,6 +74,16 @@ def signed_in(browser: Browser, server: Server) -> StorageState:
     state = context.storage_state()
     context.close()
     return state
+
+
+def load(page: Page, module: str, *names: str) -> None:
+    """What one of our modules exports, for a test to call by itself as `window.tested`."""
+    files = {str(path.relative_to(STATIC)): path.read_text() for path in STATIC.rglob("lib/*.js")}
+    wanted = ", ".join(names)
+    files["js/main.js"] = (
+        f'import {{ {wanted} }} from "./lib/{module}.js";\nwindow.tested = {{ {wanted} }};\n'
+    )
+    page.evaluate(f"() => {{ {script(files)} }}")
 
 
 @pytest.fixture

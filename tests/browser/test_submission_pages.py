@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
-from browser.conftest import PATIENCE, Visit
+from browser.conftest import PATIENCE, Visit, load
 from conftest import reachable_directory
 from harness import Server, eventually, picture, running
 from submissions.pictures import photo
@@ -130,10 +130,10 @@ def test_merging_keeps_what_belongs_to_the_reader(visit: Visit) -> None:
     fresh = """<p data-key="c" class="new">C</p><p data-key="b">B again</p>
       <details data-key="a"><summary>A</summary><input value="y"></details>
       <copy-button></copy-button>"""
-    result = visit(LIST).evaluate(
-        """async ([old, fresh]) => {
-          const here = document.querySelector("script[type=module]").src;
-          const { merge } = await import(new URL("lib/merge.js", here));
+    page = visit(LIST)
+    load(page, "merge", "merge")
+    result = page.evaluate(
+        """([old, fresh]) => {
           const [mine, theirs] = [old, fresh].map((inner) =>
             Object.assign(document.createElement("div"), { innerHTML: inner }));
           document.body.append(mine);
@@ -141,7 +141,7 @@ def test_merging_keeps_what_belongs_to_the_reader(visit: Visit) -> None:
             mine.querySelector(name));
           details.open = true;
           input.value = "typed";
-          merge(mine, theirs);
+          window.tested.merge(mine, theirs);
           const stayed = [details, input, button].every((part) => mine.contains(part));
           return [stayed, details.open, input.value, [...mine.children].map((one) =>
             one.dataset.key ?? one.localName).join(), mine.textContent.includes("last")];

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, Response, Route, WebSocketRoute, expect
 
-from browser.conftest import PATIENCE, Console, Visit
+from browser.conftest import PATIENCE, Console, Visit, load
 from harness import Server, await_ready, launch, picture
 from safelight.objects.keys import InvalidName, check_name
 
@@ -42,8 +42,8 @@ def send(server: Server, *names: str) -> None:
 
 def test_from_home_to_three_labelled_photographs(visit: Visit) -> None:
     page = visit("/")
-    page.get_by_role("navigation").get_by_role("link", name="Upload").click()
-    expect(page.get_by_role("heading", name="Images", exact=True)).to_be_visible()
+    page.get_by_role("navigation").get_by_role("link", name="Library").click()
+    expect(page.get_by_role("heading", name="Library", exact=True)).to_be_visible()
     page.evaluate(
         """() => {
           window.states = {};
@@ -186,14 +186,8 @@ def test_names_out_of_folders_are_names_the_server_takes(visit: Visit) -> None:
         f"{'ä' * 100}/{'ö' * 100}/ü.jpg", f"a/{'z' * 300}.jpg", "/", "././.", "\u0000/\u0007",
     ]  # fmt: skip
     page = visit()
-    names = page.evaluate(
-        """async (paths) => {
-          const here = document.querySelector("script[type=module]").src;
-          const { libraryName } = await import(new URL("lib/files.js", here));
-          return paths.map(libraryName);
-        }""",
-        paths,
-    )
+    load(page, "files", "libraryName")
+    names = page.evaluate("(paths) => paths.map(window.tested.libraryName)", paths)
     assert names[:3] == ["a › b.jpg", "a › b.jpg", "a › b.jpg"]
     assert [name for name in names if name is not None and not is_taken(name)] == []
     assert names[8] == f"{'y' * 100}.jpg", "outer folders go first"

@@ -105,7 +105,7 @@ async def test_a_form_submits_and_leads_to_the_page_of_it(app: Application) -> N
     address = await submitted(app, ODD, " A boat ")
     async with browser(app) as client:
         page = words(await read(client, address))
-        assert page.startswith("Submissions A boat Received")
+        assert page.startswith("A boat Submissions Received")
         assert f"upload {ODD}" in page
         listed = words(await read(client, LIST))
         assert f"A boat upload {ODD}" in listed

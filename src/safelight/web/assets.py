@@ -1,8 +1,8 @@
 """The style sheet, the script and the pictures of the pages, served from memory below
 /static/{version}/.
 
-The version is one hash over all of it: whatever changes, every address changes with it, and browsers
-may keep what they have for ever. Another version, or none, is not found.
+The version is one hash over all of it: whatever changes, every address changes with it, and
+browsers may keep what they have for ever. Another version, or none, is not found.
 """
 
 import hashlib
@@ -26,6 +26,7 @@ _TYPES: Final = {
 }
 _TEXT: Final = tuple(_TYPES.values())
 _THOROUGH, _QUICK = 9, 4
+_REFUSED: Final = {"q=0", "q=0.0"}
 _LEAST: Final = 1024  # shorter answers fit one packet as they are
 
 
@@ -89,7 +90,7 @@ def compressed(content: bytes, accepted: str) -> tuple[bytes, str | None]:
 def _named(accepted: str) -> set[str]:
     """The encodings that a browser takes; one with q=0 it does not."""
     parts = (part.partition(";") for part in accepted.lower().split(","))
-    return {name.strip() for name, _, rest in parts if rest.replace(" ", "") not in {"q=0", "q=0.0"}}
+    return {name.strip() for name, _, rest in parts if rest.replace(" ", "") not in _REFUSED}
 
 
 def _gzip(content: bytes, level: int) -> bytes:

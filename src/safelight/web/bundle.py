@@ -1,7 +1,8 @@
 """Many small files become one style sheet and one script, so that a page asks for two things.
 
-Pure, and strict on purpose: it knows the few forms in which our modules import and export, and refuses
-every other, so that what it makes means what the files mean. Decision 42 says why it is our own.
+Pure, and strict on purpose: it knows the few forms in which our modules import and export, and
+refuses every other, so that what it makes means what the files mean. Decision 42 says why it is
+our own.
 """
 
 import re
@@ -18,9 +19,7 @@ _LAYERS = (
 )
 _ENTRY = re.compile(r"js/main\.js|js/elements/[\w-]+\.js")
 _IMPORT = re.compile(r'^import\s+(?:\{([^}]*)\}\s+from\s+)?"(\.[^"]+)";[ \t]*\n', re.MULTILINE)
-_EXPORT = re.compile(
-    r"^export (?=(?:async )?(?:function\*? ?|class |const )(\w+))", re.MULTILINE
-)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*? ?|class |const )(\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^[ \t]*(?:import\b(?!\()|export\b).*|\bimport\(.*", re.MULTILINE)
 _NAME = re.compile(r"(\w+)(?:\s+as\s+(\w+))?")
 _CSS_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -50,9 +49,7 @@ def script(files: Mapping[str, str]) -> str:
     return "".join(done.values())
 
 
-def _add(
-    path: str, files: Mapping[str, str], done: dict[str, str], via: tuple[str, ...]
-) -> None:
+def _add(path: str, files: Mapping[str, str], done: dict[str, str], via: tuple[str, ...]) -> None:
     if path in done:
         return
     if path in via:

@@ -49,7 +49,7 @@ class NavigationItem:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OrganizationLink:
     """An organization to go to."""
 
     name: str
@@ -80,12 +80,12 @@ def items(
     ]
 
 
-def places(caller: Caller, organization: str | None, here: str) -> list[Place]:
+def places(caller: Caller, organization: str | None, here: str) -> list[OrganizationLink]:
     """The same page of each organization, where it is one of the pages that all have."""
     page = next((link for link in (*PAGES, *UPKEEP) if _is_here(link, organization, here)), None)
     path = page.path if page and "{org}" in page.path else PAGES[0].path
     return [
-        Place(name, role, path.format(org=name), name == organization)
+        OrganizationLink(name, role, path.format(org=name), name == organization)
         for name, role in sorted(caller.organizations.items())
     ]
 

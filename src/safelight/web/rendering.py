@@ -19,15 +19,15 @@ from safelight.infra.injected import iso
 from safelight.settings import Settings
 from safelight.web import navigation
 from safelight.web.assets import Assets, compressed
-from safelight.web.navigation import NavigationItem, Place
+from safelight.web.navigation import NavigationItem, OrganizationLink
 from safelight.web.session_cookie import ORGANIZATION_COOKIE, remember_organization, set_cookie
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What one template may use. `after` is the newest seq of the feed from before the page's things
-    were read, so that whatever changes from there on is news to it. A page that shows nothing of
-    the feed leaves it out; then only what the frame counts follows it."""
+    """What one template may use. `after` is the newest seq of the feed from before the page's
+    things were read, so that whatever changes from there on is news to it. A page that shows
+    nothing of the feed leaves it out; then only what the frame counts follows it."""
 
     template: ClassVar[str]
     title: str
@@ -40,7 +40,7 @@ class Shell:
     organization: str | None
     pages: list[NavigationItem]
     upkeep: list[NavigationItem]
-    places: list[Place]
+    places: list[OrganizationLink]
 
     @property
     def at_hand(self) -> list[NavigationItem]:
@@ -135,6 +135,4 @@ def _shell(
         return navigation.items(links, caller, organization, here, counts)
 
     places = navigation.places(caller, organization, here)
-    return Shell(
-        caller, organization, items(navigation.PAGES), items(navigation.UPKEEP), places
-    )
+    return Shell(caller, organization, items(navigation.PAGES), items(navigation.UPKEEP), places)

@@ -100,7 +100,8 @@ async def _decided(
     try:
         await decision
     except SafelightError as error:
-        return await pages.render(request, await _page(request, access, error.message), error.status)
+        page = await _page(request, access, error.message)
+        return await pages.render(request, page, error.status)
     return RedirectResponse(f"/app/{access.organization}/workflow", 303)
 
 
