@@ -20,7 +20,7 @@ import programs
 import safelight.web
 from conftest import reachable_directory
 from harness import Server, eventually, running
-from safelight.web.bundle import script
+from safelight.web.bundle import scripts
 
 LINK = re.compile(r"Sign in once with this link:\s+(\S+)")
 STATIC = Path(safelight.web.__file__).parent / "static"
@@ -83,7 +83,7 @@ def load(page: Page, module: str, *names: str) -> None:
     files["js/main.js"] = (
         f'import {{ {wanted} }} from "./lib/{module}.js";\nwindow.tested = {{ {wanted} }};\n'
     )
-    page.evaluate(f"() => {{ {script(files)} }}")
+    page.evaluate(f"() => {{ {scripts(files)['app.js']} }}")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from safelight.web.bundle import CannotBundle, script, style_sheet
+from safelight.web.bundle import CannotBundle, bundles, scripts, style_sheet
 
 
 def test_modules_run_once_each_after_what_they_import() -> None:
@@ -16,7 +16,7 @@ def test_modules_run_once_each_after_what_they_import() -> None:
         "js/elements/x-y.js": 'import { one } from "../lib/one.js";\n// A word.\nexport class XY {}\nsay(one);\n',
         "js/lib/unused.js": "say('never');\n",
     }
-    assert script(files) == (
+    assert scripts(files)["app.js"] == (
         "const $lib_one = (() => {\nconst one = 1;\nsay('once');\nreturn { one };\n})();\n"
         "const $elements_x_y = (() => {\nconst { one } = $lib_one;\nclass XY {}\nsay(one);\n"
         "return { XY };\n})();\n"
@@ -40,7 +40,7 @@ def test_modules_run_once_each_after_what_they_import() -> None:
 )
 def test_another_form_is_refused(files: Mapping[str, str], says: str) -> None:
     with pytest.raises(CannotBundle, match=says):
-        script(files)
+        scripts(files)
 
 
 def test_layers_have_the_order_of_their_strength() -> None:
@@ -55,3 +55,32 @@ def test_layers_have_the_order_of_their_strength() -> None:
     places = [sheet.index(rule) for rule in (":root", ".a", ".b", ".c", ".u")]
     assert places == sorted(places)
     assert "why" not in sheet
+
+
+def test_what_one_page_needs_goes_with_it_alone() -> None:
+    files = {
+        "js/main.js": 'import { say } from "./lib/say.js";\nsay();\n',
+        "js/lib/say.js": "export function say() {}\n",
+        "js/lib/rows.js": 'import { say } from "./say.js";\nexport const rows = say;\n',
+        "js/elements/every-where.js": "",
+        "js/elements/one-page.js": 'import { rows } from "../lib/rows.js";\nrows();\n',
+        "js/pages/desk.js": 'import "../elements/one-page.js";\n',
+        "css/components/a.css": ".a {}",
+        "css/pages/desk.css": ".desk {}",
+        "css/pages/desk/more.css": ".more {}",
+    }
+    made = bundles(files)
+    assert sorted(made) == ["app.css", "app.js", "desk.css", "desk.js"]
+    assert "every_where" in made["app.js"]
+    assert "one_page" not in made["app.js"]
+    assert made["app.js"].endswith("export { $lib_say };\n")
+    assert made["desk.js"] == (
+        'import { $lib_say } from "./app.js";\n'
+        "const $lib_rows = (() => {\nconst { say } = $lib_say;\nconst rows = say;\nreturn { rows };\n})();\n"
+        "const $elements_one_page = (() => {\nconst { rows } = $lib_rows;\nrows();\n})();\n"
+        "const $pages_desk = (() => {\n\n})();\n"
+    )
+    assert ".desk" not in made["app.css"]
+    assert made["desk.css"] == (
+        "@layer components {\n.desk {}\n}\n@layer components {\n.more {}\n}\n"
+    )

@@ -17,7 +17,7 @@ from typing import Final
 
 import brotli
 
-from safelight.web.bundle import script, style_sheet
+from safelight.web.bundle import bundles
 
 _TYPES: Final = {
     ".css": "text/css; charset=utf-8",
@@ -62,7 +62,7 @@ class Assets:
             if path.endswith((".css", ".js"))
         }
         served = {path: content for path, content in found.items() if path not in sources}
-        served |= {"app.css": style_sheet(sources).encode(), "app.js": script(sources).encode()}
+        served |= {name: text.encode() for name, text in bundles(sources).items()}
         self._assets = {path: Asset(content, _type(path)) for path, content in served.items()}
         self.version = _hash(served)
 

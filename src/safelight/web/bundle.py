@@ -1,4 +1,6 @@
-"""Many small files become one style sheet and one script, so that a page asks for two things.
+"""Many small files become one style sheet and one script, so that a page asks for two things. What
+one page alone needs is sent beside them: css/pages/<page>.css, js/pages/<page>.js and what that
+imports.
 
 Pure, and strict on purpose: it knows the few forms in which our modules import and export, and
 refuses every other, so that what it makes means what the files mean. Decision 42 says why it is
@@ -18,6 +20,8 @@ _LAYERS = (
     ("utilities", re.compile(r"css/utilities\.css")),
 )
 _ENTRY = re.compile(r"js/main\.js|js/elements/[\w-]+\.js")
+_PAGE_SHEET = re.compile(r"css/pages/([\w-]+)(?:/[\w-]+)?\.css")  # a folder if it is long
+_PAGE_SCRIPT = re.compile(r"js/pages/([\w-]+)\.js")
 _IMPORT = re.compile(r'^import\s+(?:\{([^}]*)\}\s+from\s+)?"(\.[^"]+)";[ \t]*\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*? ?|class |const )(\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^[ \t]*(?:import\b(?!\()|export\b).*|\bimport\(.*", re.MULTILINE)
@@ -32,21 +36,68 @@ class CannotBundle(ValueError):
     """A file says something in a form that the bundle does not know."""
 
 
+def bundles(files: Mapping[str, str]) -> dict[str, str]:
+    """By the names under which they are served."""
+    return {"app.css": style_sheet(files)} | page_sheets(files) | scripts(files)
+
+
 def style_sheet(files: Mapping[str, str]) -> str:
     parts = [f"@layer {', '.join(layer for layer, _ in _LAYERS)};"]
     for layer, belongs in _LAYERS:
-        for path in sorted(filter(belongs.fullmatch, files)):
-            rules = _tidy(_CSS_COMMENT.sub("", files[path]))
-            parts.append(f"@layer {layer} {{\n{rules}}}")
+        parts += [_layer(layer, files[path]) for path in sorted(filter(belongs.fullmatch, files))]
     return "\n".join(parts) + "\n"
 
 
-def script(files: Mapping[str, str]) -> str:
-    """Each module is a function that runs once, after those it imports."""
+def page_sheets(files: Mapping[str, str]) -> dict[str, str]:
+    sheets: dict[str, str] = {}
+    for path in sorted(files):
+        if found := _PAGE_SHEET.fullmatch(path):
+            name = f"{found[1]}.css"
+            sheets[name] = sheets.get(name, "") + _layer("components", files[path]) + "\n"
+    return sheets
+
+
+def _layer(name: str, rules: str) -> str:
+    return f"@layer {name} {{\n{_tidy(_CSS_COMMENT.sub('', rules))}}}"
+
+
+def scripts(files: Mapping[str, str]) -> dict[str, str]:
+    """Each module is a function that runs once, after those it imports. An element that a page's
+    script imports is sent with that page only; what all pages have, it takes from theirs."""
+    own = {
+        found[1]: _reached([path], files)
+        for path in sorted(files)
+        if (found := _PAGE_SCRIPT.fullmatch(path))
+    }
+    of_pages = {path for modules in own.values() for path in modules}
+    entries = sorted(path for path in files if _ENTRY.fullmatch(path) and path not in of_pages)
+    everywhere = _reached(entries, files)
+    made, lent = {}, set()
+    for name, modules in own.items():
+        mine = {path: text for path, text in modules.items() if path not in everywhere}
+        taken = {target for path in mine for target in _targets(path, files[path])} - set(mine)
+        made[f"{name}.js"] = _taking(taken) + "".join(mine.values())
+        lent |= taken
+    return {"app.js": "".join(everywhere.values()) + _lending(lent)} | made
+
+
+def _taking(paths: set[str]) -> str:
+    return f'import {{ {_variables(paths)} }} from "./app.js";\n' if paths else ""
+
+
+def _lending(paths: set[str]) -> str:
+    return f"export {{ {_variables(paths)} }};\n" if paths else ""
+
+
+def _variables(paths: set[str]) -> str:
+    return ", ".join(sorted(map(_variable, paths)))
+
+
+def _reached(entries: list[str], files: Mapping[str, str]) -> dict[str, str]:
     done: dict[str, str] = {}
-    for path in sorted(filter(_ENTRY.fullmatch, files)):
+    for path in entries:
         _add(path, files, done, ())
-    return "".join(done.values())
+    return done
 
 
 def _add(path: str, files: Mapping[str, str], done: dict[str, str], via: tuple[str, ...]) -> None:
