@@ -16,7 +16,16 @@ from urllib.parse import quote
 
 from safelight.infra.history import Activity, Line
 from safelight.web.story import generating, images, publishing, upkeep
-from safelight.web.story.words import Saying, Sentence, SentencePart, Telling, behind, clean, said
+from safelight.web.story.words import (
+    Saying,
+    Sentence,
+    SentencePart,
+    Telling,
+    behind,
+    clean,
+    mapping,
+    said,
+)
 
 __all__ = ["SAYINGS", "Sentence", "SentencePart", "address_of", "joined", "sentence_of"]
 
@@ -87,4 +96,4 @@ def _is_said(line: Activity, arrived: set[int]) -> bool:
 
 
 def _fact(line: Activity, key: str) -> object:
-    return line.data.get(key) if isinstance(line.data, dict) else None
+    return mapping(line.data).get(key)

@@ -74,6 +74,10 @@ def _begun(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
+def mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 def clean(value: object) -> str:
     text = _UNSEEN.sub(" ", value).strip() if isinstance(value, str) else ""
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
@@ -90,21 +94,20 @@ class Telling:
 
     @classmethod
     def of(cls, line: Activity | Line) -> "Telling":
-        facts = line.data if isinstance(line.data, dict) else {}
         at = line.at if isinstance(line, Activity) else 0
-        return cls(line.type, line.subject, at, facts)
+        return cls(line.type, line.subject, at, mapping(line.data))
 
     def inside(self, key: str) -> Mapping[str, Any]:
-        found = self.facts.get(key)
-        return found if isinstance(found, dict) else {}
+        return mapping(self.facts.get(key))
 
     def text(self, key: str) -> str:
         return clean(self.facts.get(key))
 
     def number(self, key: str) -> float | None:
         found = self.facts.get(key)
-        is_number = isinstance(found, int | float) and not isinstance(found, bool)
-        return found if is_number and math.isfinite(found) else None
+        if isinstance(found, bool) or not isinstance(found, int | float):
+            return None
+        return found if math.isfinite(found) else None
 
     def count(self, key: str) -> int | None:
         number = self.number(key)
