@@ -248,7 +248,7 @@ def asked(server: Server, fields: bytes = b"") -> bytes:
     """A request for our largest file that is for everybody."""
     with server.client(None) as client:
         [version] = set(re.findall(r"/static/\w+/", client.get("/login").text))
-    path = f"{version}js/elements/image-grid.js"
+    path = f"{version}app.js"
     return b"GET %b HTTP/1.1\r\nhost: here\r\n%b\r\n" % (path.encode(), fields)
 
 

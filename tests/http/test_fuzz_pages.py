@@ -33,6 +33,8 @@ FIELDS = {"/login": ("username", "password", "code", "next")}
 CHOICES = ("ready", "done", "pending", "PUBLISHED", "admin", "true", PASSWORD)
 TYPED = {"current": PASSWORD, "reason": SCRIPT, "title": SCRIPT}
 NOWHERE = ("GET", "/{anything}")
+# What scripts of a page fetch, and what is saved as a file: nothing of it is shown as a page.
+DATA = ("application/json", "application/zip")
 
 
 @dataclass(frozen=True)
@@ -196,11 +198,14 @@ def judged(answer: httpx.Response) -> Iterator[str]:
     status, text = answer.status_code, answer.text
     if status >= 500:
         yield f"{status} {text[:200]}"
+    kind = answer.headers.get("content-type", "")
+    if kind.startswith(DATA) and status < 400:
+        return
     if SCRIPT in text or ATTRIBUTE in text:
         yield f"{status} with markup that was sent in"
     if status in {302, 303, 307}:
         target = answer.headers["location"]
         if not re.fullmatch(r"/([^/\\\s][^\\\s]*)?", target):
             yield f"{status} leads elsewhere: {target[:100]}"
-    elif not answer.headers.get("content-type", "").startswith("text/html"):
-        yield f"{status} is no page: {answer.headers.get('content-type')}"
+    elif not kind.startswith("text/html"):
+        yield f"{status} is no page: {kind}"
