@@ -4220,6 +4220,8 @@ CREATE INDEX twins_group ON public.twins USING btree (organization, twins, name)
 
 CREATE INDEX upload_words_newest ON public.upload_words USING btree (organization, word, event_time, name);
 
+CREATE INDEX uploads_checksum ON public.uploads USING btree (organization, "left"(checksum, 16)) WHERE (checksum IS NOT NULL);
+
 CREATE INDEX uploads_label ON public.uploads USING btree (organization, classification_label, event_time DESC, name DESC) WHERE (classification_label IS NOT NULL);
 
 CREATE INDEX uploads_newest ON public.uploads USING btree (organization, event_time DESC, name DESC);

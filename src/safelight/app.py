@@ -23,6 +23,8 @@ from safelight.ingest.contract import DatabaseError
 from safelight.ingest.nodes.routes import router as nodes
 from safelight.ingest.routes import router as ingest
 from safelight.ingest.routes import upload_plainly
+from safelight.library.archives.routes import router as archives
+from safelight.library.lists.routes import router as lists
 from safelight.library.retention.routes import router as retention
 from safelight.library.routes import router as library
 from safelight.library.thumbnails.routes import router as thumbnails
@@ -39,6 +41,8 @@ ROUTERS = (
     ingest,
     events,
     library,
+    lists,
+    archives,
     retention,
     thumbnails,
     similar,
@@ -59,6 +63,8 @@ BODY_LIMITS: dict[str, int | None] = {
     "/api/upload": None,
     "/app/{org}/upload": None,
     "/api/organizations/{org}/blocklist/pictures": None,
+    "/api/organizations/{org}/uploads/download": 4 * 1024 * 1024,  # thousands of names
+    "/app/{org}/upload/download": 4 * 1024 * 1024,
     "/api/events/objects": 8 * 1024 * 1024,
     "/webhooks/{provider}": 16 * 1024 * 1024,  # some results come inside the message
 }

@@ -29,7 +29,10 @@ from safelight.app import create_api
 EXAMPLES = 8
 HTML = {"accept": "text/html,application/xhtml+xml"}
 # Their bodies are read by hand, so that the route does not tell what is in them.
-FIELDS = {"/login": ("username", "password", "code", "next")}
+FIELDS = {
+    "/login": ("username", "password", "code", "next"),
+    "/app/{org}/upload/download": ("name",),
+}
 CHOICES = ("ready", "done", "pending", "PUBLISHED", "admin", "true", PASSWORD)
 TYPED = {"current": PASSWORD, "reason": SCRIPT, "title": SCRIPT}
 NOWHERE = ("GET", "/{anything}")

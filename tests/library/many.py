@@ -131,11 +131,11 @@ FROM many
 """
 _UPLOADS = """
 INSERT INTO uploads (organization, name, event_time, sequencer, source, e_tag, idempotency_key,
-                     image_id, mime_type, width, height, size_bytes, run, classification_status,
-                     classification_label, classification_score, classification_model,
-                     classified_at, search)
+                     image_id, mime_type, width, height, size_bytes, checksum, run,
+                     classification_status, classification_label, classification_score,
+                     classification_model, classified_at, search)
 SELECT organization, name, at, lpad(to_hex(n), 16, '0'), 'safelight', sha256, marker, image,
-       'image/jpeg', 1600, 1200, 100000 + n % 900000, 1, status, label,
+       'image/jpeg', 1600, 1200, 100000 + n % 900000, sha256, 1, status, label,
        CASE WHEN label IS NOT NULL THEN 0.9 END, CASE WHEN label IS NOT NULL THEN 'lite0' END,
        CASE WHEN label IS NOT NULL THEN at + 60 END, search
 FROM many

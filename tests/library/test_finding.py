@@ -109,6 +109,57 @@ async def place(db: Database, name: str) -> tuple[int, str]:
     return time, name
 
 
+async def counted(db: Database, wanted: LibraryFilter) -> dict[str, Any]:
+    """By lists of what is there."""
+    names = await expected(db, wanted)
+    labels = await db.fetch(
+        "SELECT classification_label AS label, count(*) FROM uploads "
+        "WHERE organization = 'org' AND name = ANY($1) AND classification_label IS NOT NULL "
+        "GROUP BY label",
+        await expected(db, LibraryFilter(None, wanted.query, wanted.status)),
+    )
+    statuses = {
+        status: len(await expected(db, LibraryFilter(wanted.label, wanted.query, status)))
+        for status in STATUSES
+        if status
+    }
+    return {
+        "total": len(names),
+        "labels": {row["label"]: row["count"] for row in labels},
+        "statuses": statuses,
+    }
+
+
+@pytest.mark.parametrize("status", STATUSES)
+async def test_each_is_counted(library: str, status: EntryStatus | None) -> None:
+    db = await Database.open(library, pool_size=2)
+    for text, label in itertools.product((None, "alpha", "hen", "zeta n79", "nothing"), LABELS):
+        wanted = LibraryFilter(label, text and prefix_query(text), status)
+        found = await lists.facets(db, "org", wanted)
+        assert not found.capped
+        assert await counted(db, wanted) == {
+            "total": found.total,
+            "labels": {one.label: one.count for one in found.labels},
+            "statuses": {one.status: one.count for one in found.statuses},
+        }, (text, label)
+    db.terminate()
+
+
+async def test_counting_ends_somewhere(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    db = await Database.open(library, pool_size=2)
+    monkeypatch.setattr(lists, "_MOST_COUNTED", 100)
+    monkeypatch.setattr(lists, "_MOST_FOUND", 50)
+    found = await lists.facets(db, "org", LibraryFilter())
+    assert found.capped
+    assert {one.count for one in found.labels} == {100}
+    found = await lists.facets(db, "org", LibraryFilter(None, prefix_query("alpha")))
+    assert (found.capped, found.total) == (True, 50)
+    monkeypatch.setattr(lists, "_MOST_COUNTED_LABELS", 2)
+    found = await lists.facets(db, "org", LibraryFilter())
+    assert (found.capped, len(found.labels)) == (True, 2)
+    db.terminate()
+
+
 # The words of an entry
 
 

@@ -72,6 +72,16 @@ def letters(organization: str | None, *, deep: bool = False) -> Case:
     return ask
 
 
+async def same_bytes(db: Touched, many: Many) -> Any:
+    rows = await db.connection_.fetch("SELECT checksum FROM images WHERE ordinal % 40 = 0 LIMIT 40")
+    asked = [row["checksum"] for row in rows]
+    return await lists.with_checksums(db.db, many.organization, asked)
+
+
+async def dates(db: Touched, many: Many) -> Any:
+    return await lists.dated(db.db, many.organization, [await existing(db, many), "nothing.jpg"])
+
+
 async def existing(db: Touched, many: Many, number: int = 1234) -> str:
     name: str = await db.connection_.fetchval(
         "SELECT name FROM uploads WHERE organization = $1 AND event_time = $2",
@@ -158,6 +168,8 @@ CASES: dict[str, Case] = {
     "a word and failed": page("jpg", status=RunStatus.FAILED),
     "a word of none and pending": page("nothinghere", status=RunStatus.PENDING),
     "all labels": lambda db, many: lists.labels(db.db, many.organization, 200),
+    "bytes that are here": same_bytes,
+    "when names were made": dates,
     "the feed where it ends": feed(PUBLIC, 1),
     "the feed from its beginning": feed(PUBLIC, 0),
     "the feed of everything": feed(None, 0.5),

@@ -43,3 +43,37 @@ class RetentionAnswer(TypedDict):
 
 class OneEntryAnswer(EntryAnswer):
     labels: NotRequired[list[LabelAnswer]]
+
+
+class LabelCountAnswer(TypedDict):
+    label: str
+    count: int
+
+
+class StatusCountAnswer(TypedDict):
+    status: Literal["pending", "running", "done", "failed"]
+    count: int
+
+
+class FacetsAnswer(TypedDict):
+    """`capped`: there are at least so many."""
+
+    total: int
+    labels: list[LabelCountAnswer]
+    statuses: list[StatusCountAnswer]
+    capped: bool
+
+
+class KnownUploadAnswer(TypedDict):
+    checksum: str
+    name: str
+    imageId: str | None
+
+
+class KnownUploadsAnswer(TypedDict):
+    known: list[KnownUploadAnswer]
+
+
+class DeletedUploadsAnswer(TypedDict):
+    deleted: int
+    unknown: list[str]

@@ -97,3 +97,12 @@ class LibraryFilter:
     label: str | None = None
     query: str | None = None
     status: EntryStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownUpload:
+    """An image of which somebody asked whether its bytes are here."""
+
+    checksum: str
+    name: str
+    image_id: str | None

@@ -44,7 +44,7 @@ async def uploads(
     limit, cursor = wanted
     purpose = f"uploads:{access.organization}:{label}:{q}:{status}"
     before = cursors.read(purpose, cursor)
-    filters = LibraryFilter(label, _query(q), entry_status(status))
+    filters = LibraryFilter(label, query_of(q), entry_status(status))
     rows = await lists.page(
         db, access.organization, filters, (before[0], before[1]) if before else None, limit
     )
@@ -160,7 +160,7 @@ def _key(organization: str, name: str) -> str:
         raise NotFound from error  # no object can have such a name
 
 
-def _query(text: str | None) -> str | None:
+def query_of(text: str | None) -> str | None:
     if text is None:
         return None
     query = prefix_query(text)

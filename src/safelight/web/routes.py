@@ -8,6 +8,7 @@ from safelight.accounts.guard import AsViewer, open_to_everyone
 from safelight.errors import NotFound
 from safelight.http.frame import DatabaseDep
 from safelight.web.pages import (
+    download,
     duplicates,
     home,
     password,
@@ -21,7 +22,18 @@ from safelight.web.pages import (
 from safelight.web.rendering import PagesDep, counted
 
 router = APIRouter()
-for page in (home, sign_in, password, upload, duplicates, submissions, submission, workflow, queue):
+for page in (
+    home,
+    sign_in,
+    password,
+    upload,
+    download,
+    duplicates,
+    submissions,
+    submission,
+    workflow,
+    queue,
+):
     router.include_router(page.router)
 
 

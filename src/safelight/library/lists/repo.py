@@ -1,13 +1,16 @@
-"""Lists of entries: newest first, by label, words and state, and the labels there are.
+"""Lists of entries: newest first, by label, words and state; how many there are of each; and those
+that have given names or bytes.
 
 Why a page costs what it holds, however large the library: sql/library.sql, and decision 28.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from safelight.infra.db import Database, read
 from safelight.infra.states import Phase, listed
-from safelight.library.entry import Entry, LibraryFilter, RunStatus
+from safelight.library.entry import Entry, KnownUpload, LibraryFilter, RunStatus, entry_status
+from safelight.library.lists.facets import Cell, Facets, facets_of
 from safelight.library.repo import entries, entry_of
 
 _UNDER_WAY = listed(RunStatus.in_phase(Phase.UNDER_WAY))
@@ -114,3 +117,89 @@ SELECT label FROM labels WHERE label IS NOT NULL LIMIT $2
 async def labels(db: Database, organization: str, limit: int) -> list[str]:
     rows = await db.fetch(_LABELS, organization, limit)
     return [row["label"] for row in rows]
+
+
+# Counting walks an index and stops here: of each label or state, and of what words find.
+_MOST_COUNTED = 100_000
+_MOST_FOUND = 10_000
+_MOST_COUNTED_LABELS = 2_000
+# Nearly all are done, and those are the ones that have a label. The others are few.
+_COUNTED = f"""
+WITH here AS (SELECT label FROM ({_LABELS}) AS known),
+at_work AS (
+    SELECT count(*)::integer AS entries
+    FROM (SELECT DISTINCT name, marker FROM classification_at_work($1)) AS busy
+    CROSS JOIN LATERAL (
+        SELECT FROM uploads WHERE organization = $1 AND name = busy.name
+          AND idempotency_key = busy.marker AND classification_status IN {_UNDER_WAY} OFFSET 0
+    ) AS entry
+)
+SELECT label, 'done' AS status, library_count($1, label, NULL, NULL, $3) AS entries FROM here
+UNION ALL SELECT NULL, 'failed', library_count($1, NULL, '{{failed}}', NULL, $3)
+UNION ALL SELECT NULL, 'running', entries FROM at_work
+UNION ALL SELECT NULL, 'pending', greatest(
+    library_count($1, NULL, '{{pending,running}}', NULL, $3) - (SELECT entries FROM at_work), 0)
+"""
+_COUNTED_FOUND = f"""
+SELECT classification_label AS label, count(*)::integer AS entries,
+       CASE WHEN classification_status NOT IN {_UNDER_WAY} THEN classification_status
+            WHEN name || '/' || idempotency_key = ANY (busy) THEN 'running'
+            ELSE 'pending' END AS status
+FROM library_found($1, $2, $3::text::tsquery, NULL, NULL, NULL, $4, $5, $6)
+CROSS JOIN (SELECT {_AT_WORK} AS busy) AS at_work
+GROUP BY 1, 3
+"""
+
+
+@read
+async def facets(db: Database, organization: str, wanted: LibraryFilter) -> Facets:
+    """How many entries have each label and state. Where there are more than are worth counting, at
+    least so many."""
+    if wanted.query is None:
+        rows = await db.fetch(_COUNTED, organization, _MOST_COUNTED_LABELS, _MOST_COUNTED)
+        capped = len(rows) >= _MOST_COUNTED_LABELS or any(
+            row["entries"] >= _MOST_COUNTED for row in rows
+        )
+    else:
+        values = organization, _prefixes(wanted.query), wanted.query, *_NEWEST, _MOST_FOUND
+        rows = await db.fetch(_COUNTED_FOUND, *values)
+        capped = sum(row["entries"] for row in rows) >= _MOST_FOUND
+    cells = [
+        Cell(row["label"], status, row["entries"])
+        for row in rows
+        if (status := entry_status(row["status"]))
+    ]
+    return facets_of(cells, wanted, capped=capped)
+
+
+@read
+async def with_checksums(
+    db: Database, organization: str, checksums: Sequence[str]
+) -> list[KnownUpload]:
+    """For each checksum the library has, one entry of it that was not deleted since."""
+    rows = await db.fetch(
+        """
+        SELECT asked.checksum, entry.name, entry.image_id
+        FROM unnest($2::text[]) AS asked (checksum) CROSS JOIN LATERAL (
+            SELECT name, image_id FROM uploads
+            WHERE organization = $1 AND left(checksum, 16) = left(asked.checksum, 16)
+              AND checksum = asked.checksum
+              AND NOT EXISTS (SELECT FROM object_indexed($1 || '/' || name) WHERE NOT present)
+            LIMIT 1
+        ) AS entry
+        """,
+        organization,
+        checksums,
+    )
+    return [KnownUpload(**row) for row in rows]
+
+
+@read
+async def dated(db: Database, organization: str, names: Sequence[str]) -> dict[str, int]:
+    """Of names, those that have an entry, and when it was made."""
+    rows = await db.fetch(
+        "SELECT name, event_time FROM uploads WHERE organization = $1 AND name = ANY($2)",
+        organization,
+        names,
+    )
+    return {row["name"]: row["event_time"] for row in rows}
