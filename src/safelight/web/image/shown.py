@@ -8,6 +8,7 @@ from urllib.parse import quote
 from safelight.infra.history import Activity
 from safelight.ingest.lifecycle import Image, ImageStatus, OffloadWait
 from safelight.library.entry import Entry, RunStatus
+from safelight.submissions.lifecycle import SubmissionState
 from safelight.web.gallery.card import GalleryFilter, readable_size
 from safelight.web.sentences import Sentence, joined, sentence_of
 from safelight.web.story.words import percent
@@ -15,6 +16,8 @@ from safelight.web.story.words import percent
 SURE: Final = 0.5  # below it a label is a guess
 _LARGE, _SMALL = 1280, 320
 _MEGA: Final = 1_000_000
+# Of a submission, whose own page tells more of them.
+_STEPS: Final = frozenset({SubmissionState.TIER1_SCANNING, SubmissionState.TIER2_SCANNING})
 # What every browser shows by itself.
 _DISPLAYED: Final = frozenset(
     {"image/jpeg", "image/png", "image/webp", "image/gif", "image/avif", "image/bmp"}
@@ -246,28 +249,33 @@ def labels(organization: str, entry: Entry | None) -> list[LabelShare]:
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """`elsewhere`: it tells of another upload that had the name, and this is its page."""
+    """`of_another`: it tells of another upload that had the name, whose page may be known."""
 
     seq: int
     at: int
     sentence: Sentence
+    of_another: bool = False
     elsewhere: str | None = None
 
 
 def story(
-    organization: str, image_id: str | None, lines: Sequence[Activity], *, inner: bool
+    organization: str, found: FoundImage, lines: Sequence[Activity], *, inner: bool
 ) -> list[StoryLine]:
-    """Newest first, as `lines` are. Without `inner` ones, unless they are all there is."""
-    told = [(line, sentence_of(line)) for line in joined(lines)]
-    shown = [(line, said) for line, said in told if inner or not said.inner]
+    """In the order of `lines`. Without `inner` ones what happened can be followed all the same."""
     return [
-        StoryLine(line.seq, line.at, said, _elsewhere(organization, image_id, line))
-        for line, said in shown
+        StoryLine(line.seq, line.at, said, *_another(organization, found, line))
+        for line in joined(lines)
+        if not (said := sentence_of(line)).inner or inner
+        if inner or line.data.get("to") not in _STEPS
     ]
 
 
-def _elsewhere(organization: str, image_id: str | None, line: Activity) -> str | None:
-    other = line.data.get("imageId")
-    if not isinstance(other, str) or other == image_id:
-        return None
-    return address(organization, other, "")
+def _another(organization: str, found: FoundImage, line: Activity) -> tuple[bool, str | None]:
+    image_id, marker = line.data.get("imageId"), line.data.get("idempotencyKey")
+    if isinstance(image_id, str):
+        mine = image_id == found.image_id
+        return not mine, None if mine else address(organization, image_id, "")
+    if found.marker is None or not isinstance(marker, str) or marker == found.marker:
+        return False, None
+    holder = found.holder if found.holder and found.holder.idempotency_key == marker else None
+    return True, address(organization, holder.image_id, holder.name) if holder else None

@@ -171,7 +171,7 @@ async def _page(
         uploader=await reads.uploader(found),
         renditions=await reads.renditions(found.entry),
         submissions=await reads.submissions(found, lines),
-        story=story(organization, found.image_id, lines, inner=asked.details),
+        story=story(organization, found, lines, inner=asked.details),
         before=lines[-1].seq if is_more else None,
         details=asked.details,
         alike=tiles,
