@@ -17,8 +17,8 @@ class ImagePage extends HTMLElement {
     document.addEventListener("click", (event) => this.#click(event), { signal });
     listen(
       {
-        ArrowLeft: ["The newer image", () => this.#step("[rel=prev]")],
-        ArrowRight: ["The older image", () => this.#step("[rel=next]")],
+        ArrowLeft: ["The newer image", () => this.#step("prev")],
+        ArrowRight: ["The older image", () => this.#step("next")],
         Escape: ["Back to the library", () => this.#escape()],
         d: ["Download it", () => press(verb("download"))],
         p: ["Publish it", () => press(verb("publish"))],
@@ -42,8 +42,8 @@ class ImagePage extends HTMLElement {
     return this.querySelector("image-stage");
   }
 
-  #step(selector) {
-    return this.#stage.isZoomed ? false : press(document.querySelector(`.image-way ${selector}`));
+  #step(rel) {
+    return this.#stage.isZoomed ? false : press(neighbour(rel));
   }
 
   #escape() {
@@ -100,13 +100,16 @@ class ImagePage extends HTMLElement {
       return say(error.message);
     }
     if (keepalive) return;
-    const next = document.querySelector(".image-way [rel=next], .image-way [rel=prev]");
-    location.replace((next ?? verb("back")).href);
+    location.replace((neighbour("next") ?? neighbour("prev") ?? verb("back")).href);
   }
 }
 
 function verb(name) {
   return document.querySelector(`[data-verb=${name}]`);
+}
+
+function neighbour(rel) {
+  return document.querySelector(`.image-way [rel=${rel}]`);
 }
 
 function press(element) {

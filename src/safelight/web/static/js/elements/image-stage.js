@@ -24,7 +24,7 @@ class ImageStage extends HTMLElement {
   }
 
   #loaded(image) {
-    if (image && image === this.#picture && image.complete) this.dataset.shown = "";
+    if (image && image === this.#picture && image.complete) image.parentElement.dataset.shown = "";
   }
 
   #click(event) {
