@@ -108,14 +108,17 @@ async def newer(
 ) -> Entry | None:
     """The next newer one that meets the filter."""
     values: list[Any] = [organization, *after]
-    conditions = ["organization = $1", "(event_time, name) > ($2::bigint, $3::text)"]
+    more = ""
     if wanted.label is not None:
         values.append(wanted.label)
-        conditions.append(f"classification_label = ${len(values)}")
+        more += f" AND classification_label = ${len(values)}"
     if wanted.status is not None:
         values.append(_WRITTEN.get(wanted.status, _WRITTEN[RunStatus.PENDING]))
-        conditions.append(f"classification_status = ANY(${len(values)}::text[])")
-    rows = f"SELECT * FROM uploads WHERE {' AND '.join(conditions)} ORDER BY event_time, name"
+        more += f" AND classification_status = ANY(${len(values)}::text[])"
+    rows = (
+        "SELECT * FROM uploads WHERE organization = $1 AND "
+        f"(event_time, name) > ($2::bigint, $3::text) {more} ORDER BY event_time, name"
+    )
     if wanted.query is not None:
         values.append(wanted.query)
         found = f"search @@ ${len(values)}::text::tsquery ORDER BY event_time, name"
