@@ -146,13 +146,15 @@ async def test_publishing_by_the_form(working: Application) -> None:
         assert other.status_code == 409
         answer = await client.post(f"{PAGES}/publish?label=BOAT", data=sent)
         assert answer.headers["location"] == f"{here}?label=BOAT#publish"
+        assert (await client.post(f"{PAGES}/publish", data=sent)).status_code == 303
 
         async def published() -> str | None:
             page = (await client.get(here)).text
-            return page if "/public/sub_" in page else None
+            return page if "and it is public." in page else None
 
         page = await until(published, 60)
         assert f"{working.url}/public/sub_" in words(page)
+        assert page.count("<article") == 1, "asked twice, made once"
         assert "The <b>boat</b>" in words(page)
         assert 'data-verb="publish"' not in page, "one at a time"
         assert "The checks found nothing against it, and it is public." in told(page)

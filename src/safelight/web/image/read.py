@@ -127,6 +127,11 @@ class OneImage:
         )
         return [ShownSubmission(one, await self._approval(one)) for one in made]
 
+    async def is_submitted(self, found: FoundImage) -> bool:
+        """And neither rejected nor taken back."""
+        living = await submissions.of_source(self.db, self.organization, "upload", found.name)
+        return any(one.source_marker == found.marker for one in living)
+
     async def _approval(self, submission: Submission) -> Approval | None:
         if submission.approval_id is None:
             return None

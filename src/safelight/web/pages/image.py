@@ -106,13 +106,16 @@ async def publish_by_form(
     asked: AskedDep,
     title: Annotated[str, Form()] = "",
 ) -> Response:
-    found = await _reads(request, access).by_name(typed.name)
+    """A form that is sent twice asks once."""
+    reads = _reads(request, access)
+    found = await reads.by_name(typed.name)
     try:
-        await submissions.submit(_wanted(access, found, typed, title.strip()))
+        wanted = _wanted(access, found, typed, title.strip())
+        if not await reads.is_submitted(found):
+            await submissions.submit(wanted)
     except SafelightError as error:
         refused = replace(asked, problem=error.message, typed=title)
-        looking = _reads(request, access).by_name(typed.name)
-        page = await _page(request, access, looking, refused)
+        page = await _page(request, access, reads.by_name(typed.name), refused)
         return await pages.render(request, page, error.status)
     return RedirectResponse(_address(access, found, asked.wanted) + "#publish", 303)
 

@@ -15,6 +15,7 @@ class ImagePage extends HTMLElement {
     this.#leaving = new AbortController();
     const { signal } = this.#leaving;
     document.addEventListener("click", (event) => this.#click(event), { signal });
+    this.addEventListener("submit", (event) => once(event), { signal });
     listen(
       {
         ArrowLeft: ["The newer image", () => this.#step("prev")],
@@ -102,6 +103,12 @@ class ImagePage extends HTMLElement {
     if (keepalive) return;
     location.replace((neighbour("next") ?? neighbour("prev") ?? verb("back")).href);
   }
+}
+
+// A form that is on its way is not sent again by a second click.
+function once(event) {
+  if (event.target.dataset.sent) event.preventDefault();
+  event.target.dataset.sent = "true";
 }
 
 function verb(name) {
