@@ -54,7 +54,9 @@ def test_an_address_of_its_own_and_its_keys(visit: Visit, images: list[str]) -> 
     page = visit(LIBRARY, viewport=DESK)
     page.goto(middle)
     picture(page)
-    assert look(page) == []
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        assert look(page) == []
     expect(page.get_by_role("heading", level=1)).to_have_text("coffee.jpg")
     page.keyboard.press("ArrowLeft")
     page.wait_for_url(f"**{newest}")
@@ -84,9 +86,11 @@ def test_an_address_of_its_own_and_its_keys(visit: Visit, images: list[str]) -> 
 
 
 def test_on_a_phone_and_in_the_dark(visit: Visit, images: list[str]) -> None:
-    page = visit(images[1], viewport=PHONE, color_scheme="dark", has_touch=True)
+    page = visit(images[1], viewport=PHONE, has_touch=True)
     picture(page)
-    assert look(page) == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert look(page) == []
     verbs = page.get_by_role("navigation", name="What to do with it")
     box = verbs.bounding_box()
     assert box is not None

@@ -362,15 +362,16 @@ def test_the_story_says_whose_line_it_is() -> None:
         Activity(4, "classification_updated", 4, {"idempotencyKey": "k2"}),
         Activity(3, "classification_updated", 3, {"idempotencyKey": "k0"}),
         Activity(2, "submission_state_changed", 2, {"to": "TIER1_SCANNING", "actor": SYSTEM}),
+        Activity(2, "submission_state_changed", 2, {"to": "REJECTED", "id": "sub_2"}),
         Activity(1, "upload_stored", 1, {"imageId": "img_1"}),
     ]
     found = replace(FOUND, entry=None, holder=holder)
-    shown = story("lab", found, lines, inner=False)
+    shown = story("lab", found, lines, ["sub_1"], inner=False)
     there = "/app/lab/images/img_2"
     assert [(one.seq, one.of_another, one.elsewhere) for one in shown] == [
-        (5, True, there), (4, True, there), (3, True, None), (1, False, None),
+        (5, True, there), (4, True, there), (3, True, None), (2, True, None), (1, False, None),
     ]  # fmt: skip
-    assert len(story("lab", found, lines, inner=True)) == len(lines)
+    assert len(story("lab", found, lines, ["sub_1"], inner=True)) == len(lines)
 
 
 def test_addresses() -> None:

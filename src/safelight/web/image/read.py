@@ -30,7 +30,7 @@ from safelight.web.image.shown import FoundImage, RenditionRow, address, renditi
 LINES = 100
 ALIKE = 12
 _LARGE = 1280
-_MOST_SUBMISSIONS = 5
+_MOST_SUBMISSIONS = 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One image as its page shows it: how it stands, its picture, its labels, its renditions. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -259,18 +259,28 @@ class StoryLine:
 
 
 def story(
-    organization: str, found: FoundImage, lines: Sequence[Activity], *, inner: bool
+    organization: str,
+    found: FoundImage,
+    lines: Sequence[Activity],
+    submissions: Collection[str],
+    *,
+    inner: bool,
 ) -> list[StoryLine]:
-    """In the order of `lines`. Without `inner` ones what happened can be followed all the same."""
+    """In the order of `lines`; `submissions` are those that were made of it. Without `inner` ones
+    what happened can be followed all the same."""
     return [
-        StoryLine(line.seq, line.at, said, *_another(organization, found, line))
+        StoryLine(line.seq, line.at, said, *_another(organization, found, submissions, line))
         for line in joined(lines)
         if not (said := sentence_of(line)).inner or inner
         if inner or line.data.get("to") not in _STEPS
     ]
 
 
-def _another(organization: str, found: FoundImage, line: Activity) -> tuple[bool, str | None]:
+def _another(
+    organization: str, found: FoundImage, submissions: Collection[str], line: Activity
+) -> tuple[bool, str | None]:
+    if line.type == "submission_state_changed":
+        return line.data.get("id") not in submissions, None
     image_id, marker = line.data.get("imageId"), line.data.get("idempotencyKey")
     if isinstance(image_id, str):
         mine = image_id == found.image_id

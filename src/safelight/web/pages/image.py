@@ -160,6 +160,7 @@ async def _page(
     _, newest = await feed.bounds(reads.db, organization)
     found, rights = await looking, Rights.of(access)
     lines, is_more = await reads.lines(found, asked.before)
+    made = await reads.submissions(found, lines)
     newer, older = await reads.neighbours(found, asked.wanted)
     tiles, words = await _alike(request, found, originals=settings.thumbnails == "off")
     return ImagePage(
@@ -173,8 +174,10 @@ async def _page(
         labels=labels(organization, found.entry),
         uploader=await reads.uploader(found),
         renditions=await reads.renditions(found.entry),
-        submissions=await reads.submissions(found, lines),
-        story=story(organization, found, lines, inner=asked.details),
+        submissions=made,
+        story=story(
+            organization, found, lines, [one.submission.id for one in made], inner=asked.details
+        ),
         before=lines[-1].seq if is_more else None,
         details=asked.details,
         alike=tiles,
