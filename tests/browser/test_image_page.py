@@ -51,7 +51,7 @@ def picture(page: Page) -> None:
 
 def test_an_address_of_its_own_and_its_keys(visit: Visit, images: list[str]) -> None:
     oldest, middle, newest = images
-    page = visit(LIBRARY, viewport=DESK)
+    page = visit(LIBRARY, viewport=DESK, reduced_motion="reduce")
     page.goto(middle)
     picture(page)
     for scheme in ("dark", "light"):
@@ -86,7 +86,7 @@ def test_an_address_of_its_own_and_its_keys(visit: Visit, images: list[str]) -> 
 
 
 def test_on_a_phone_and_in_the_dark(visit: Visit, images: list[str]) -> None:
-    page = visit(images[1], viewport=PHONE, has_touch=True)
+    page = visit(images[1], viewport=PHONE, has_touch=True, reduced_motion="reduce")
     picture(page)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
