@@ -32,7 +32,7 @@ def images(server: Server) -> list[str]:
     with server.client() as client:
         for name in names:
             path = f"/api/organizations/default/uploads/{name}.jpg"
-            eventually(lambda: client.get(path).json()["classificationStatus"] == "done")  # noqa: B023
+            eventually(lambda: client.get(path).json().get("classificationStatus") == "done")  # noqa: B023
     return pages
 
 
