@@ -57,6 +57,7 @@ class Things:
             "organization": SPARE,
             "organizationId": "default",
             "image_id": image["imageId"],
+            "marker": image["idempotencyKey"],
             "name": image["name"],
             "upload": image["name"],
             "generation_id": generation["id"],

@@ -20,6 +20,7 @@ from safelight.infra import feed as feeds
 from safelight.infra.activity import Unit
 from safelight.infra.history import Line
 from safelight.infra.queue import repo as queue
+from safelight.ingest import repo as ingest
 from safelight.library import repo
 from safelight.library.entry import EntryStatus, LibraryFilter, RunStatus
 from safelight.library.lists import repo as lists
@@ -96,6 +97,22 @@ async def history(db: Touched, many: Many) -> Any:
     return await activity.of_subject(db.db, many.organization, subject, after=0, limit=50)
 
 
+async def told(db: Touched, many: Many) -> Any:
+    subjects = [f"upload:{await existing(db, many)}", "image:img_nothing"]
+    return await activity.latest(db.db, many.organization, subjects, before=None, limit=50)
+
+
+def newer(text: str | None = None, **wanted: Any) -> Case:
+    """Half-way down."""
+    filters = LibraryFilter(query=text and prefix_query(text), **wanted)
+
+    async def ask(db: Touched, many: Many) -> Any:
+        place = many.time(many.count // 2), ""
+        return await lists.newer(db.db, many.organization, filters, place)
+
+    return ask
+
+
 async def delete(db: Touched, many: Many) -> Any:
     name = await existing(db, many)
     line = Line(f"upload:{name}", "upload_delete_requested", {})
@@ -167,6 +184,11 @@ CASES: dict[str, Case] = {
     "a word and done": page("wedding", status=RunStatus.DONE),
     "a word and failed": page("jpg", status=RunStatus.FAILED),
     "a word of none and pending": page("nothinghere", status=RunStatus.PENDING),
+    "the next newer": newer(),
+    "the next newer of a label": newer(label=_COMMON),
+    "the next newer of a rare label": newer(label=_RARE),
+    "the next newer that failed": newer(status=RunStatus.FAILED),
+    "the next newer of a word of nearly all": newer("jpg"),
     "all labels": lambda db, many: lists.labels(db.db, many.organization, 200),
     "bytes that are here": same_bytes,
     "when names were made": dates,
@@ -177,6 +199,8 @@ CASES: dict[str, Case] = {
     "the feed of a type that is not there": feed(["token_made"], 0),
     "the bounds of the feed": lambda db, many: feeds.bounds(db.db, many.organization),
     "a history": history,
+    "a history, newest first": told,
+    "the newest upload of a name": lambda db, _: ingest.newest_of(db.db, "acme", "nothing.jpg"),
     "letters of everybody": letters(None),
     "letters of everybody, deep": letters(None, deep=True),
     "letters of one": letters("org-1"),

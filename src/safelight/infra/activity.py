@@ -266,6 +266,33 @@ async def of_subject(
 
 
 @read
+async def latest(
+    db: Database, organization: str, subjects: list[str], *, before: int | None, limit: int
+) -> list[Activity]:
+    """The stories of several subjects as one, newest first, each line once; one row more than asked
+    tells that there is more."""
+    rows = await db.fetch(
+        """
+        SELECT DISTINCT seq, type, at, data FROM unnest($2::text[]) AS wanted (subject)
+        CROSS JOIN LATERAL (
+            (SELECT seq, type, at, data FROM activity
+             WHERE organization = $1 AND subject = wanted.subject AND seq < $3
+             ORDER BY seq DESC LIMIT $4)
+            UNION ALL
+            (SELECT seq, type, at, data FROM activity
+             WHERE organization = $1 AND also = wanted.subject AND seq < $3
+             ORDER BY seq DESC LIMIT $4)
+        ) AS story ORDER BY seq DESC LIMIT $4
+        """,
+        organization,
+        subjects,
+        2**63 - 1 if before is None else before,
+        limit + 1,
+    )
+    return [Activity(row["seq"], row["type"], row["at"], row["data"]) for row in rows]
+
+
+@read
 async def told(
     db: Connection | Database, organization: str, subject: str, line_type: str
 ) -> list[dict[str, Any]]:

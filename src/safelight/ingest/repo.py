@@ -148,6 +148,18 @@ async def find(db: Database, image_id: str) -> Image | None:
 
 
 @read
+async def newest_of(db: Database, organization: str, name: str) -> Image | None:
+    """The last upload that came under that name."""
+    row = await db.fetchrow(
+        "SELECT * FROM images WHERE organization = $1 AND name = $2 "
+        "ORDER BY coalesce(ordinal, 0) DESC LIMIT 1",
+        organization,
+        name,
+    )
+    return None if row is None else image_of(row)
+
+
+@read
 async def is_under_way(db: Database, organization: str, name: str) -> bool:
     """Whether an image is to become the object of that name."""
     return bool(

@@ -225,6 +225,23 @@ async def of_source(db: Database, organization: str, kind: str, source_id: str) 
     return [_submission(row) for row in rows]
 
 
+@read
+async def of_marker(
+    db: Database, organization: str, marker: str, ids: list[str], limit: int
+) -> list[Submission]:
+    """Of these: what was made of that very upload, newest first."""
+    rows = await db.fetch(
+        f"SELECT {_COLUMNS} FROM submissions WHERE id = ANY($3) AND organization = $1 "
+        "AND source_kind = 'upload' AND source_marker = $2 "
+        "ORDER BY created_at DESC, id DESC LIMIT $4",
+        organization,
+        marker,
+        ids,
+        limit,
+    )
+    return [_submission(row) for row in rows]
+
+
 @write
 async def outlive(db: Database, submission_id: str) -> None:
     """Its source was replaced before the name was deleted: deletes do not concern it any more."""

@@ -97,6 +97,36 @@ _FOUND = {
 }
 
 
+# Words have no index in the order of time, so that this many entries after a place are looked
+# through for them, and what lies beyond is not found.
+_NEARBY = 20_000
+
+
+@read
+async def newer(
+    db: Database, organization: str, wanted: LibraryFilter, after: tuple[int, str]
+) -> Entry | None:
+    """The next newer one that meets the filter."""
+    values: list[Any] = [organization, *after]
+    more = ""
+    if wanted.label is not None:
+        values.append(wanted.label)
+        more += f" AND classification_label = ${len(values)}"
+    if wanted.status is not None:
+        values.append(_WRITTEN.get(wanted.status, _WRITTEN[RunStatus.PENDING]))
+        more += f" AND classification_status = ANY(${len(values)}::text[])"
+    rows = (
+        "SELECT * FROM uploads WHERE organization = $1 AND "
+        f"(event_time, name) > ($2::bigint, $3::text) {more} ORDER BY event_time, name"
+    )
+    if wanted.query is not None:
+        values.append(wanted.query)
+        found = f"search @@ ${len(values)}::text::tsquery ORDER BY event_time, name"
+        rows = f"SELECT * FROM ({rows} LIMIT {_NEARBY}) AS nearby WHERE {found}"
+    row = await db.fetchrow(entries(f"{rows} LIMIT 1"), *values)
+    return None if row is None else entry_of(row)
+
+
 # One step through the index per label, instead of a walk over all uploads.
 _LABELS = """
 WITH RECURSIVE labels AS (

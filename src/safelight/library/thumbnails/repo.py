@@ -40,6 +40,28 @@ async def large(db: Database, organization: str, name: str) -> LargeThumbnail | 
     return None if row is None else LargeThumbnail(*row.values())
 
 
+@read
+async def sizes(
+    db: Database, organization: str, name: str, marker: str
+) -> tuple[int | None, int | None]:
+    """How many bytes the small one and the large one have, of those that are there."""
+    row = await db.fetchrow(
+        """
+        SELECT
+            (SELECT octet_length(data) FROM thumbnails
+             WHERE organization = $1 AND name = $2 AND idempotency_key = $3) AS small,
+            (SELECT object.size FROM large_thumbnails AS made
+             CROSS JOIN LATERAL object_indexed(made.key) AS object
+             WHERE made.organization = $1 AND made.name = $2 AND made.idempotency_key = $3
+               AND made.ends_at IS NULL) AS large
+        """,
+        organization,
+        name,
+        marker,
+    )
+    return (None, None) if row is None else (row["small"], row["large"])
+
+
 @write
 async def begin(
     db: Database, key: str, organization: str, name: str, marker: str, now: int, ends_at: int

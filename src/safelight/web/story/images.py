@@ -137,11 +137,11 @@ def _tried(told: Telling) -> Sentence:
 def _labelled(told: Telling) -> Sentence:
     score, label = told.number("classificationScore"), told.name("classificationLabel")
     sure = f", {percent(score)} sure" if score is not None and 0 <= score <= _ONE else ""
-    model = told.text("classificationModel")
+    model = told.text("classificationModel").partition("@")[0]  # its weights are for machines
     by = f", by {model}" if model else ""
     if label is None:
         return said("It got its label", by, icon="tag", tone="accent")
-    return said("Labelled ", SentencePart(label.text[1:-1], is_name=True), sure, by,
+    return said("Labelled ", SentencePart(label.text[1:-1].lower(), is_name=True), sure, by,
                 icon="tag", tone="accent")  # fmt: skip
 
 

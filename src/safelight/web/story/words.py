@@ -187,9 +187,11 @@ def _ms(text: object) -> int | None:
 
 
 def percent(score: float) -> str:
-    """Whole, except that certainty is never claimed by rounding."""
+    """Whole, except that neither certainty nor its contrary is claimed by rounding."""
     whole = round(score * 100)
-    return "> 99 %" if whole == 100 and score < 1 else f"{whole} %"  # noqa: PLR2004
+    if whole == 100 and score < 1:  # noqa: PLR2004
+        return "> 99 %"
+    return "< 1 %" if whole == 0 and score > 0 else f"{whole} %"
 
 
 def counted(number: int, noun: str) -> str:

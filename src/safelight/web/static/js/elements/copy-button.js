@@ -1,4 +1,5 @@
-// Inside a <figure>: a button that copies the figure's <pre>. Without scripts there is no button.
+// Inside a <figure>, or what is marked as copied: a button that copies its <pre> or <code>. Without
+// scripts there is no button.
 const REST = "Copy";
 const DONE = "Copied";
 
@@ -10,6 +11,7 @@ class CopyButton extends HTMLElement {
     this.#button = document.createElement("button");
     this.#button.type = "button";
     this.#button.textContent = REST;
+    if (this.dataset.label) this.#button.ariaLabel = this.dataset.label;
     this.#button.addEventListener("click", () => this.#copy());
     this.setAttribute("aria-live", "polite");
     this.replaceChildren(this.#button);
@@ -20,7 +22,7 @@ class CopyButton extends HTMLElement {
   }
 
   async #copy() {
-    const source = this.closest("figure").querySelector("pre");
+    const source = this.closest("figure, .copied").querySelector("pre, code");
     const copied = await write(source);
     this.#button.textContent = copied ? DONE : "Press Ctrl+C";
     clearTimeout(this.#timer);

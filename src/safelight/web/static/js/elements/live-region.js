@@ -1,5 +1,5 @@
 // A part of the page that follows the server: it is asked for anew when a live message concerns it
-// (data-hears: beginnings of types; data-about: only those with this id), and every data-every
+// (data-hears: beginnings of types; data-about and data-name: only those with this id or name), and every data-every
 // milliseconds while that is written on it. What came is merged in, so that focus and typing stay.
 import { ask } from "../lib/api.js";
 import { merge } from "../lib/merge.js";
@@ -30,10 +30,11 @@ class LiveRegion extends HTMLElement {
     return document.visibilityState === "visible";
   }
 
-  #hear({ type, id }) {
-    const { hears = "", about } = this.dataset;
+  #hear({ type, id, imageId = id, name: ofName }) {
+    const { hears = "", about, name } = this.dataset;
     const isHeard = hears.split(" ").some((start) => start && type.startsWith(start));
-    const isMine = !about || !id || about.split(" ").includes(id);
+    const isNamed = about?.split(" ").includes(imageId) || (name && name === ofName);
+    const isMine = isNamed || (!name && (!about || !imageId));
     if (type === "history_truncated" || type === "reset" || (isHeard && isMine)) this.#soon(GATHER);
   }
 

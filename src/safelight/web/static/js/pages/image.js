@@ -1,0 +1,2 @@
+import "../elements/image-page.js";
+import "../elements/image-stage.js";
