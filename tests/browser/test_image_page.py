@@ -26,11 +26,11 @@ def upload(server: Server, name: str, of: str = "") -> str:
 
 @pytest.fixture(scope="module")
 def images(server: Server) -> list[str]:
-    """With labels, the oldest first."""
-    names = ("cat", "coffee", "daisy")
-    pages = [upload(server, name) for name in names]
+    """With labels, the oldest first: each is in the library before the next is sent."""
+    pages = []
     with server.client() as client:
-        for name in names:
+        for name in ("cat", "coffee", "daisy"):
+            pages.append(upload(server, name))
             path = f"/api/organizations/default/uploads/{name}.jpg"
             eventually(lambda: client.get(path).json().get("classificationStatus") == "done")  # noqa: B023
     return pages
