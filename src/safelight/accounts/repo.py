@@ -185,6 +185,21 @@ async def members(
 
 
 @read
+async def last_seen(db: Executor, organization: str, usernames: list[str]) -> dict[str, int]:
+    """Of those who are signed in somewhere, by the hour."""
+    rows = await db.fetch(
+        """
+        SELECT u.username, max(s.seen_at) AS seen_at
+        FROM memberships m JOIN users u ON u.id = m.user_id JOIN sessions s ON s.user_id = u.id
+        WHERE m.organization = $1 AND u.username = ANY ($2) GROUP BY u.username
+        """,
+        organization,
+        usernames,
+    )
+    return {row["username"]: row["seen_at"] for row in rows}
+
+
+@read
 async def other_admins(connection: Connection, organization: str, user_id: str) -> int:
     count: int = await connection.fetchval(
         "SELECT count(*) FROM memberships "
@@ -305,6 +320,28 @@ async def tokens(
         limit,
     )
     return [_token(row) for row in rows]
+
+
+@write
+async def note_use(db: Executor, token_id: str, now: int, before: int) -> None:
+    """That it was used now, unless one after `before` is known."""
+    await db.execute(
+        """
+        INSERT INTO token_uses AS known (token_id, used_at) VALUES ($1, $2)
+        ON CONFLICT (token_id) DO UPDATE SET used_at = excluded.used_at WHERE known.used_at <= $3
+        """,
+        token_id,
+        now,
+        before,
+    )
+
+
+@read
+async def last_uses(db: Executor, token_ids: list[str]) -> dict[str, int]:
+    rows = await db.fetch(
+        "SELECT token_id, used_at FROM token_uses WHERE token_id = ANY ($1)", token_ids
+    )
+    return {row["token_id"]: row["used_at"] for row in rows}
 
 
 @write
