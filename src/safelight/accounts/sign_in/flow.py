@@ -92,9 +92,7 @@ class SignIn:
         if not await self.passwords.verify(stored, password) or user is None:
             raise WrongPassword
         async with self.units.open("") as unit:
-            opened = await self._open(
-                unit, user.id, cookie, device, whence, password_hash=stored
-            )
+            opened = await self._open(unit, user.id, cookie, device, whence, password_hash=stored)
             await self.attempts.succeed(unit.connection, attempt)
         self.attempts.forget(attempt)
         return opened
