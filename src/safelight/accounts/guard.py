@@ -43,6 +43,7 @@ from safelight.accounts.known import MOST, KnownCallers
 from safelight.accounts.origin import SAFE_METHODS, from_foreign_page, from_own_page, own_origins
 from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.accounts.sign_in.attempts import of_address
+from safelight.accounts.uses import repo as uses_repo
 from safelight.errors import Forbidden, InvalidRequest, Unauthenticated
 from safelight.http.frame import services
 from safelight.infra.db import AWAY, Database
@@ -120,7 +121,7 @@ class Credentials:
         self.used[token_id] = now  # before it is, for those who come meanwhile
         try:
             with suppress(*AWAY):
-                await repo.note_use(self.db, token_id, now, before)
+                await uses_repo.note_use(self.db, token_id, now, before)
         except BaseException:
             del self.used[token_id]
             raise

@@ -323,28 +323,6 @@ async def tokens(
 
 
 @write
-async def note_use(db: Executor, token_id: str, now: int, before: int) -> None:
-    """That it was used now, unless one after `before` is known."""
-    await db.execute(
-        """
-        INSERT INTO token_uses AS known (token_id, used_at) VALUES ($1, $2)
-        ON CONFLICT (token_id) DO UPDATE SET used_at = excluded.used_at WHERE known.used_at <= $3
-        """,
-        token_id,
-        now,
-        before,
-    )
-
-
-@read
-async def last_uses(db: Executor, token_ids: list[str]) -> dict[str, int]:
-    rows = await db.fetch(
-        "SELECT token_id, used_at FROM token_uses WHERE token_id = ANY ($1)", token_ids
-    )
-    return {row["token_id"]: row["used_at"] for row in rows}
-
-
-@write
 async def revoke_token(db: Executor, token_id: str, now: int) -> None:
     """Also revokes what this token made, and what those made."""
     await db.execute(

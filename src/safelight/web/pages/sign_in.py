@@ -149,7 +149,7 @@ async def login(
         if isinstance(error, RateLimited):
             response.headers["retry-after"] = str(error.retry_after)
         return response
-    if opened.wants_password:
+    if opened.wants_password and target != "/account/password":
         target = f"/account/password?next={quote(target)}"
     return _welcome(RedirectResponse(target, 303), settings, opened)
 

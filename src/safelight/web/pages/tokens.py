@@ -11,6 +11,7 @@ from safelight.accounts import repo
 from safelight.accounts.access import Grant, Role, Token, digest
 from safelight.accounts.guard import Access, AsAdmin, AsViewer
 from safelight.accounts.tokens import MOST_NAME_CHARACTERS, Tokens
+from safelight.accounts.uses import repo as uses_repo
 from safelight.errors import InvalidRequest, SafelightError
 from safelight.http.frame import ClockDep, SettingsDep, provided, services
 from safelight.http.paging import Cursors
@@ -186,7 +187,7 @@ async def _rows(
     before = (key[0], key[1]) if key else None
     found = await repo.tokens(db, organization, before=before, limit=PER_PAGE + 1)
     shown = found[:PER_PAGE]
-    uses = await repo.last_uses(db, [one.id for one in shown])
+    uses = await uses_repo.last_uses(db, [one.id for one in shown])
     rows = [
         TokenRow(
             one,
