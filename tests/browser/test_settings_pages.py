@@ -5,7 +5,15 @@ import re
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, StorageState, expect
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    Locator,
+    Page,
+    StorageState,
+    ViewportSize,
+    expect,
+)
 
 from browser.axe import look
 from browser.conftest import PATIENCE, Visit, sign_in_link
@@ -22,7 +30,7 @@ SECTIONS = (
 )
 LIMITS = "/api/v1/admin/organizations/default/quotas"
 PASSWORD = "a few plain words"
-DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+DESK, PHONE = ViewportSize(width=1440, height=900), ViewportSize(width=390, height=844)
 LIBRARY = re.compile("/app/default/upload$")
 SMALL_TARGETS = """() => [...document.querySelectorAll("main a, main button, main summary, main input, main select")]
   .filter((one) => one.checkVisibility() && !one.closest("p") && one.getBoundingClientRect().height < 43.9
@@ -235,7 +243,7 @@ def test_every_section_on_every_screen(
             for folded in page.locator("main details > summary").all():
                 folded.click()
             for scheme in ("light", "dark"):
-                page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+                page.emulate_media(color_scheme=scheme)
                 assert look(page) == [], path
             assert page.evaluate("() => document.documentElement.scrollWidth") <= size["width"], (
                 path

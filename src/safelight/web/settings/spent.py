@@ -40,11 +40,11 @@ class Spent:
 
 
 def dollars(amount: Decimal) -> str:
-    """Small amounts as exactly as vendors give them."""
-    text = f"{amount:,.4f}"
-    while text.endswith("0") and text[-3] != ".":
-        text = text[:-1]
-    return f"${text}"
+    """In cents, and small amounts as exactly as vendors give them."""
+    exact = f"{amount:,.4f}"
+    if amount >= 1 or exact.endswith("00"):
+        return f"${amount:,.2f}"
+    return f"${exact.removesuffix('0')}"
 
 
 def first_day(now: int) -> int:
