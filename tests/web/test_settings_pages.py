@@ -86,6 +86,8 @@ async def test_inviting_and_what_becomes_of_it(world: World) -> None:
         assert "last admin" in text(refused)
         assert (await dora.post(f"{HERE}/members/ada/remove")).is_redirect
         assert (await dora.post(f"{HERE}/members/ada/remove")).status_code == 404
+        assert (await dora.post(f"{HERE}/members/bob/role", data={"role": "admin"})).is_redirect
+        assert (await dora.post(f"{path}/remove")).headers["location"] == "/", "herself"
     assert (await ada.get(HERE)).status_code == 404
 
 

@@ -7,6 +7,7 @@ from safelight.accounts.repo import Executor
 from safelight.infra.db import Connection, read, write
 
 _NOWHERE = Whence()
+_MOST_SESSIONS = 200  # that anybody looks at; programs may open a new one each day
 
 # Sessions
 
@@ -51,10 +52,11 @@ async def sessions_of(db: Executor, user_id: str, now: int, since: int) -> list[
     rows = await db.fetch(
         "SELECT digest, created_at, seen_at, address, agent FROM sessions "
         "WHERE user_id = $1 AND expires_at > $2 AND created_at > $3 "
-        "ORDER BY seen_at DESC, created_at DESC, digest",
+        "ORDER BY seen_at DESC, created_at DESC, digest LIMIT $4",
         user_id,
         now,
         since,
+        _MOST_SESSIONS,
     )
     return [
         OpenSession(

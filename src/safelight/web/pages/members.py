@@ -110,6 +110,8 @@ async def remove(username: str, request: Request, access: AsAdmin, members: Memb
         await members.remove(access.organization, username, actor=access.caller)
     except SafelightError as error:
         return await _render(request, access, problem=error)
+    if access.caller.kind == "user" and username == access.caller.name:
+        return RedirectResponse("/", 303)  # they see nothing here any more
     return saved(access.organization, "members")
 
 
