@@ -3734,7 +3734,9 @@ CREATE TABLE public.sessions (
     created_at bigint NOT NULL,
     seen_at bigint NOT NULL,
     expires_at bigint NOT NULL,
-    by_link boolean DEFAULT false NOT NULL
+    by_link boolean DEFAULT false NOT NULL,
+    address text,
+    agent text
 );
 
 CREATE TABLE public.sign_in_devices (
@@ -3816,6 +3818,11 @@ CREATE TABLE public.thumbnails (
     data bytea NOT NULL
 );
 ALTER TABLE ONLY public.thumbnails ALTER COLUMN data SET STORAGE EXTERNAL;
+
+CREATE TABLE public.token_uses (
+    token_id text NOT NULL,
+    used_at bigint NOT NULL
+);
 
 CREATE TABLE public.tokens (
     id text NOT NULL,
@@ -4059,6 +4066,9 @@ ALTER TABLE ONLY public.tags
 
 ALTER TABLE ONLY public.thumbnails
     ADD CONSTRAINT thumbnails_pkey PRIMARY KEY (organization, name);
+
+ALTER TABLE ONLY public.token_uses
+    ADD CONSTRAINT token_uses_pkey PRIMARY KEY (token_id);
 
 ALTER TABLE ONLY public.tokens
     ADD CONSTRAINT tokens_digest_key UNIQUE (digest);

@@ -292,9 +292,10 @@ def test_beside_a_running_server(data_dir: Path) -> None:
         [link] = re.findall(r"http\S+/login\?code=\S+", "\n".join(server.lines))
         with httpx.Client(follow_redirects=True, headers={"accept": "text/html"}) as browser:
             assert "Sign in as operator" in browser.get(link).text
-            home = browser.post(f"{server.url}/login", data={"code": link.partition("=")[2]})
-            assert "Hello, operator" in home.text
-            assert f"{server.url}/api/upload" in home.text
+            first = browser.post(f"{server.url}/login", data={"code": link.partition("=")[2]})
+            assert "Choose a password" in first.text
+            how = browser.get(f"{server.url}/app/default/settings/tokens")
+            assert f"{server.url}/api/upload" in how.text
         assert token not in "\n".join(server.lines)
         assert link.partition("=")[2] not in "\n".join(map(str, server.log()))
         assert user_link(data_dir).startswith(f"{server.url}/login?code=")

@@ -17,7 +17,7 @@ BOOTSTRAP = "slt_" + "b" * 32
 # Failed attempts are left out: one counts from its beginning, whatever becomes of it.
 TABLES = (
     "organizations", "users", "memberships", "tokens", "invitations", "sessions", "sign_in_links",
-    "sign_in_devices", "instance", "activity",
+    "sign_in_devices", "instance", "activity", "token_uses",
 )  # fmt: skip
 
 Change = Callable[[], Awaitable[object]]
@@ -64,6 +64,14 @@ async def changes(world: World) -> AsyncIterator[Change]:
     )
     world.clock.advance(hours=2)
     yield lambda: world.credentials.of_session(new)
+    yield lambda: world.credentials.of_token(BOOTSTRAP)
+    [last] = [one for one in await world.sessions.of(eve) if one.seen_at == world.clock.now_ms()]
+    yield lambda: world.sessions.end(eve, last.handle)
+    mine = await world.cookie("eve")
+    await world.cookie("eve")
+    yield lambda: world.sessions.end_others(eve, mine)
+    yield lambda: world.sessions.end_all(eve)
+    new = await world.cookie("eve")
     yield lambda: sign_in.out(new)
     yield lambda: sign_in.change_password(eve, current=PASSWORD, new=PASSWORD)
     yield lambda: members.revoke_user("eve")

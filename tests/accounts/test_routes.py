@@ -106,6 +106,8 @@ async def test_a_token_is_shown_once_and_works(world: World, admin: httpx.AsyncC
     assert (found["role"], found["createdBy"], found["operator"]) == ("member", "test", False)
     assert found["revokedAt"] is not None
     assert found["expiresAt"] is not None
+    assert found["lastUsedAt"] is not None
+    assert body["lastUsedAt"] is None
 
 
 async def test_another_organizations_token_cannot_be_revoked(

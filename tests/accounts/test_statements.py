@@ -7,8 +7,9 @@ import pytest
 
 from holding import waits
 from safelight.accounts import repo
-from safelight.accounts.access import Grant, Role, Token
+from safelight.accounts.access import Grant, Role, Token, Whence
 from safelight.accounts.sign_in import repo as sign_in
+from safelight.accounts.uses import repo as uses
 from safelight.infra.db import Database
 from safelight.infra.injected import RandomIds
 
@@ -149,6 +150,30 @@ async def test_a_session_is_not_seen_earlier_than_it_was(db: Database) -> None:
     found = await db.fetchrow("SELECT seen_at, expires_at FROM sessions")
     assert found
     assert tuple(found) == (NOW, 2 * NOW)
+
+
+async def test_a_user_sees_what_still_opens(db: Database) -> None:
+    for key, user, since, end in (
+        (b"a", "ada", 2, NOW + 1), (b"b", "ada", 3, NOW + 1), (b"ended", "ada", 4, NOW),
+        (b"old", "ada", 1, NOW + 1), (b"bob's", "bob", 5, NOW + 1),
+    ):  # fmt: skip
+        await sign_in.add_session(db, key, user, since, end, whence=Whence("there", user))
+    found = await sign_in.sessions_of(db, "ada", NOW, 1)
+    assert [one.digest for one in found] == [b"b", b"a"], "the last seen first"
+    assert found[0].whence == Whence("there", "ada")
+    assert await repo.last_seen(db, "acme", ["ada", "carl"]) == {"ada": 4}
+    assert await repo.last_seen(db, "globex", ["bob"]) == {"bob": 5}
+    await sign_in.end_sessions_of(db, "ada", but=b"a")
+    left = await db.fetch("SELECT digest FROM sessions ORDER BY digest")
+    assert [row["digest"] for row in left] == [b"a", b"bob's"]
+    await sign_in.end_sessions_of(db, "ada")
+    assert await db.fetchval("SELECT count(*) FROM sessions") == 1
+
+
+async def test_a_use_is_noted_now_and_then(db: Database) -> None:
+    for token, now, before in (("t", 10, 0), ("u", 11, 0), ("t", 15, 9), ("u", 20, 11)):
+        await uses.note_use(db, token, now, before)
+    assert await uses.last_uses(db, ["t", "u", "v"]) == {"t": 10, "u": 20}
 
 
 # Signing in

@@ -16,6 +16,7 @@ from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
 from safelight.accounts.services import open_accounts
 from safelight.accounts.sign_in.flow import SignIn
+from safelight.accounts.sign_in.sessions import Sessions
 from safelight.accounts.tokens import Tokens
 from safelight.app import create_api, create_app
 from safelight.http.frame import Frame, Registry
@@ -95,6 +96,10 @@ class World:
     @property
     def sign_in(self) -> SignIn:
         return self.registry.get(SignIn)
+
+    @property
+    def sessions(self) -> Sessions:
+        return self.registry.get(Sessions)
 
     @property
     def invitations(self) -> Invitations:

@@ -70,7 +70,8 @@ def signed_in(browser: Browser, server: Server) -> StorageState:
     page = context.new_page()
     page.goto(sign_in_link(server))
     page.get_by_role("button", name="Sign in as operator").click()
-    assert page.url == f"{server.url}/"
+    page.get_by_role("link", name="Not now").click()
+    assert page.url == f"{server.url}/app/default/upload"
     state = context.storage_state()
     context.close()
     return state

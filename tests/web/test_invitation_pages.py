@@ -42,11 +42,14 @@ async def test_the_link_says_what_it_invites_to(world: World) -> None:
         page = text(await client.get(path))
         for words in ("You are invited", "acme", "member", "new", "ada", "Accept"):
             assert words in page
-        accepted = await client.post("/login", data=code_in(path))
-        assert (accepted.status_code, accepted.headers["location"]) == (303, "/")
-        home = text(await client.get("/"))
-        assert "Hello, new" in home
-        assert "Choose a password" in home
+        assert 'value="/app/acme/upload"' in page, "where it leads"
+        given = code_in(path) | {"next": "/app/acme/upload"}
+        accepted = await client.post("/login", data=given)
+        asked = accepted.headers["location"]
+        assert (accepted.status_code, asked) == (303, "/account/password?next=/app/acme/upload")
+        assert "Choose a password" in text(await client.get(asked))
+        home = text(await client.get("/account"))
+        assert "Account of new" in home
         assert "<strong>acme</strong>" in home
 
 
@@ -61,9 +64,8 @@ async def test_somebody_with_an_account_signs_in_and_comes_back(world: World) ->
         assert (await client.post("/login", data=given)).headers["location"] == path
         assert "signed in as" not in text(await client.get(path))
         await client.post("/login", data=code_in(path))
-        home = text(await client.get("/"))
-        assert "<strong>acme</strong>" in home
-        assert "You are invited" not in home
+        assert (await client.get("/")).headers["location"] == "/app/acme/upload"
+        assert "<strong>acme</strong>" in text(await client.get("/account"))
         assert (await client.get(path)).headers["location"] == "/", "it is used up"
 
 
@@ -72,7 +74,7 @@ async def test_somebody_else_is_told_who_they_are(world: World) -> None:
     async with world.browser(await world.cookie("ada")) as client:
         assert "You are signed in as ada" in text(await client.get(path))
         assert (await client.post("/login", data=code_in(path))).status_code == 401
-        assert "Hello, ada" in text(await client.get("/"))
+        assert "Account of ada" in text(await client.get("/account"))
 
 
 async def test_home_lists_them_and_takes_a_no(world: World) -> None:
@@ -80,6 +82,7 @@ async def test_home_lists_them_and_takes_a_no(world: World) -> None:
     async with world.browser(await world.cookie("dora")) as client:
         home = await client.get("/")
         assert "You are invited" in text(home)
+        assert "You are invited" in text(await client.get("/account"))
         assert f'action="{DECLINE}"' in home.text
         assert code_in(path)["code"] not in home.text, "the list opens nothing"
         listed = (await client.get("/api/me/invitations", headers={"accept": "*/*"})).json()

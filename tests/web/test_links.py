@@ -42,7 +42,7 @@ async def test_looking_at_a_link_does_not_use_it_up(world: World) -> None:
         await preview.head(path)
     async with world.browser() as client:
         assert (await client.post("/login", data=code_in(path))).status_code == 303
-        assert "Hello, new" in text(await client.get("/"))
+        assert "Account of new" in text(await client.get("/account"))
 
 
 async def test_it_signs_in_once_and_asks_for_a_password(world: World) -> None:
@@ -50,11 +50,11 @@ async def test_it_signs_in_once_and_asks_for_a_password(world: World) -> None:
     async with world.browser() as client:
         response = await client.post("/login", data=code_in(path) | {"next": "/account/password"})
         assert (response.status_code, response.headers["location"]) == (303, "/account/password")
-        assert "Choose a password" in (await client.get("/")).text
+        assert "Choose a password" in (await client.get("/account/password")).text
         assert (await client.get(path)).headers["location"] == "/", "this browser is in already"
         response = await client.post("/account/password", data={"password": PASSWORD})
-        assert (response.status_code, response.headers["location"]) == (303, "/")
-        assert "Choose a password" not in (await client.get("/")).text
+        assert (response.status_code, response.headers["location"]) == (303, "/account")
+        assert "Change your password" in (await client.get("/account/password")).text
     async with world.browser() as other:
         for response in (await other.get(path), await other.post("/login", data=code_in(path))):
             assert response.status_code == 401
@@ -79,11 +79,14 @@ async def test_a_lost_password_is_replaced(world: World) -> None:
     chosen = {"password": "another password"}
     async with world.browser() as client, world.browser(await world.cookie("ada")) as other:
         assert (await other.post("/account/password", data=chosen)).status_code == 401
-        await client.post("/login", data=code_in(path))
-        assert "Choose a password" in (await client.get("/")).text
-        assert 'name="current"' not in (await client.get("/account/password")).text
+        led = await client.post("/login", data=code_in(path))
+        assert led.headers["location"] == "/account/password?next=/"
+        page = (await client.get("/account/password?next=/")).text
+        assert "Choose a password" in page
+        assert "Keep the one I have" in page
+        assert 'name="current"' not in page
         assert (await client.post("/account/password", data=chosen)).status_code == 303
-        assert "Choose a password" not in (await client.get("/")).text
+        assert "Change your password" in (await client.get("/account/password")).text
         assert (await client.post("/account/password", data=chosen)).status_code == 401
     assert await world.cookie("ada", "another password")
 
@@ -93,7 +96,7 @@ async def test_a_day_later_the_present_password_is_asked_for(world: World) -> No
     async with world.browser() as client:
         await client.post("/login", data=code_in(path))
         world.clock.advance(hours=24)
-        assert "Choose a password" not in (await client.get("/")).text
+        assert "Change your password" in (await client.get("/account/password")).text
         refused = await client.post("/account/password", data={"password": "another password"})
         assert refused.status_code == 401
 
@@ -104,7 +107,7 @@ async def test_it_says_whose_session_it_would_end(world: World) -> None:
         page = text(await client.get(path))
         assert "Sign in as new" in page
         assert "You are signed in as ada" in page
-        assert "Hello, ada" in text(await client.get("/")), "and has ended nothing yet"
+        assert "Account of ada" in text(await client.get("/account")), "and has ended nothing yet"
 
 
 async def test_another_site_cannot_press_the_button(world: World) -> None:

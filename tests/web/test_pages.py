@@ -49,9 +49,9 @@ async def test_a_form_sends_the_browser_in(world: World) -> None:
         for part in ("HttpOnly", "SameSite=lax", "Max-Age=2592000", "Path=/"):
             assert part in cookie
         assert "Secure" not in cookie
-        page = await client.get("/")
+        page = await client.get("/account")
         assert page.status_code == 200
-        assert "Hello, ada" in text(page)
+        assert "Account of ada" in text(page)
         assert f"{COOKIE}={client.cookies[COOKIE]}" in set_cookies(page), "slides with every page"
 
 
@@ -165,66 +165,21 @@ async def test_the_present_password_is_asked_for(world: World) -> None:
         given["current"] = PASSWORD
         response = await client.post("/account/password", data=given)
         assert response.status_code == 303
-        assert (await client.get("/")).status_code == 200
+        assert (await client.get("/account")).status_code == 200
 
 
-async def test_home_says_who_you_are(world: World) -> None:
+async def test_home_leads_to_the_library_visited_last(world: World) -> None:
     async with world.browser(await world.cookie("ada")) as client:
-        page = text(await client.get("/"))
-    for words in ("Hello, ada", "yes, of this server", "default", "admin", "acme", "viewer"):
-        assert words in page
-    assert "http://safelight.test/api/upload" in page
-    assert "safelight tokens create --organization default --role member" in page
-    assert 'action="/app/default/tokens"' in page
-    assert 'action="/app/acme/tokens"' not in page
-
-
-async def test_home_of_somebody_who_may_not_make_tokens(world: World) -> None:
-    async with world.browser(await world.cookie("vera")) as client:
-        page = text(await client.get("/"))
-        assert "Ask an admin of your organization" in page
-        assert "/tokens" not in page
-        assert (await client.post("/app/acme/tokens")).status_code == 403
-        assert (await client.post("/app/default/tokens")).status_code == 404
+        assert (await client.get("/")).headers["location"] == "/app/default/upload"
+        await client.get("/app/acme/settings")
+        assert (await client.get("/")).headers["location"] == "/app/acme/upload"
 
 
 async def test_home_of_somebody_without_an_organization(world: World) -> None:
     await world.user("alone")
     async with world.browser(await world.cookie("alone")) as client:
-        assert "You belong to none yet" in text(await client.get("/"))
-
-
-async def test_home_uses_the_public_address(world: World) -> None:
-    world.registry.add(load({"public_url": "https://images.example.org/"}))
-    async with world.browser(await world.cookie("ada")) as client:
-        assert "https://images.example.org/api/upload" in (await client.get("/")).text
-
-
-async def test_a_token_made_on_the_page_is_shown_once_and_works(world: World) -> None:
-    async with world.browser(await world.cookie("ada")) as client:
-        given = {"name": "laptop <b>", "role": "viewer"}
-        response = await client.post("/app/default/tokens", data=given)
-        assert response.status_code == 200
-        [secret] = set(re.findall(r"slt_[\w-]{20,}", response.text))
-        assert "slt_" + "…" in text(await client.get("/"))
-        assert secret not in (await client.get("/")).text
-    async with world.program(secret) as program:
-        body = (await program.get("/api/me")).json()
-    assert (body["name"], body["organizations"]) == (
-        "laptop <b>",
-        [{"id": "default", "role": "viewer"}],
-    )
-
-
-@pytest.mark.parametrize(
-    "given", [{"name": "", "role": "viewer"}, {"name": "x", "role": "king"}, {"name": "a\nb"}]
-)
-async def test_a_bad_token_form_says_what_is_wrong(world: World, given: dict[str, str]) -> None:
-    async with world.browser(await world.cookie("ada")) as client:
-        response = await client.post("/app/default/tokens", data=given)
-        assert response.status_code == 422
-        assert 'role="alert"' in response.text
-        assert "Hello, ada" in response.text
+        assert "You belong to no organization yet" in text(await client.get("/"))
+        assert "You belong to none yet" in text(await client.get("/account"))
 
 
 async def test_errors_are_pages_with_the_same_words(world: World) -> None:
@@ -251,7 +206,8 @@ async def test_pages_are_sound(world: World) -> None:
     cookie = await world.cookie("ada")
     async with world.browser(cookie) as client:
         pages = [
-            await client.get(path) for path in ("/", "/login", "/account/password", "/nowhere")
+            await client.get(path)
+            for path in ("/account", "/login", "/account/password", "/nowhere")
         ]
     for page in pages:
         body = page.text

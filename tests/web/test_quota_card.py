@@ -1,4 +1,4 @@
-"""What an organization may use and uses, on its admins' first page."""
+"""What an organization may use and uses, in its settings."""
 
 import html
 import re
@@ -10,6 +10,7 @@ from accounts.world import World
 from safelight.accounts.access import Role
 from safelight.infra.activity import Unit
 from safelight.library.retention import repo as retention
+from safelight.library.retention.retention import RetentionLimits
 from safelight.quotas import repo
 from safelight.quotas.lifecycle import Meter, Quota
 from safelight.web.gauges import gauge
@@ -19,6 +20,7 @@ BYTES, UPLOADS, DAILY = Meter.STORED_BYTES, Meter.UPLOADS, Meter.SUBMISSIONS
 
 @pytest.fixture
 async def world(world: World) -> World:
+    world.registry.add(RetentionLimits(world.units, telling=False))
     await world.organization("acme", "globex", "initech")
     await world.user("ada", {"acme": Role.ADMIN, "globex": Role.ADMIN, "initech": Role.APPROVER})
     await world.user("vera", {"acme": Role.APPROVER}, operator=True)
@@ -35,8 +37,8 @@ class Shown:
 async def look(world: World, user: str, organization: str) -> Shown | None:
     """The card of an organization."""
     async with world.browser(await world.cookie(user)) as client:
-        page = (await client.get("/")).text
-    card = re.search(rf'<ul[^>]*aria-labelledby="quotas-{organization}".*?</ul>', page, re.DOTALL)
+        page = (await client.get(f"/app/{organization}/settings/usage")).text
+    card = re.search(r'<ul[^>]*aria-labelledby="used".*?</ul>', page, re.DOTALL)
     if card is None:
         return None
     texts = re.findall(r'<p class="gauge__words">(.*?)</p>', card[0], re.DOTALL)
@@ -75,22 +77,19 @@ async def test_each_meter_has_its_words_and_its_bar(world: World) -> None:
     assert other.words[:2] == ["Stored 0 bytes of 3 MiB", "Uploads this minute 0 of 30"]
 
 
-async def test_only_admins_see_it(world: World) -> None:
+async def test_all_of_the_organization_sees_it_and_nobody_else(world: World) -> None:
     await repo.put_limits(world.db, "", {BYTES: 5})
-    assert await look(world, "ada", "acme")
-    assert await look(world, "ada", "initech") is None
-    assert await look(world, "vera", "acme") is None
+    assert await look(world, "ada", "initech")
+    assert await look(world, "vera", "acme")
+    assert await look(world, "vera", "globex") is None
 
 
 async def test_how_long_originals_are_kept(world: World) -> None:
     async with world.db.transaction() as connection:
         await retention.put(Unit(connection, "acme", 1), 30)
-        await retention.put(Unit(connection, "initech", 1), 1)
-    async with world.browser(await world.cookie("ada")) as client:
-        page = (await client.get("/")).text
-    assert re.findall(r"Originals are kept for [^.]*", page) == [
-        "Originals are kept for 30 days, and then deleted"
-    ]
+    async with world.browser(await world.cookie("vera")) as client:
+        page = (await client.get("/app/acme/settings/usage")).text
+    assert "Originals are kept for 30 days, and then deleted" in page
 
 
 async def test_what_is_used_up_says_what_to_do(world: World) -> None:

@@ -97,6 +97,29 @@ class UserSession:
 
 
 @dataclass(frozen=True, slots=True)
+class Whence:
+    """From where somebody signs in, as far as they say."""
+
+    address: str | None = None
+    agent: str | None = None  # what the browser calls itself
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSession:
+    """One of a user's, for its owner to look at."""
+
+    digest: bytes
+    opened_at: int
+    seen_at: int  # by the hour
+    whence: Whence
+
+    @property
+    def handle(self) -> str:
+        """Names it on a page; opens nothing."""
+        return hashlib.sha256(self.digest).hexdigest()[:32]
+
+
+@dataclass(frozen=True, slots=True)
 class Member:
     username: str
     role: Role

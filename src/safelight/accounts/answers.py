@@ -46,6 +46,7 @@ class TokenAnswer(TypedDict):
     operator: bool
     createdBy: str | None
     createdAt: str
+    lastUsedAt: str | None
     expiresAt: str | None
     revokedAt: str | None
 

@@ -21,7 +21,8 @@ cookies lives here too, so that no route can forget it.
 
 import hmac
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 from fastapi import Depends, FastAPI
@@ -38,13 +39,14 @@ from safelight.accounts.access import (
     digest,
     token_grant,
 )
-from safelight.accounts.known import KnownCallers
+from safelight.accounts.known import MOST, KnownCallers
 from safelight.accounts.origin import SAFE_METHODS, from_foreign_page, from_own_page, own_origins
 from safelight.accounts.sign_in import repo as sign_in_repo
 from safelight.accounts.sign_in.attempts import of_address
+from safelight.accounts.uses import repo as uses_repo
 from safelight.errors import Forbidden, InvalidRequest, Unauthenticated
 from safelight.http.frame import services
-from safelight.infra.db import Database
+from safelight.infra.db import AWAY, Database
 from safelight.infra.injected import TOKEN_PREFIX, Clock
 from safelight.infra.turns import whose
 from safelight.settings import Settings
@@ -79,6 +81,7 @@ class Credentials:
     clock: Clock
     secret_key: str
     known: KnownCallers
+    used: dict[str, int] = field(default_factory=dict)  # when tokens were, as noted from here
 
     def session_digest(self, cookie: str) -> bytes:
         """Keyed: with another secret key every session has ended."""
@@ -104,8 +107,24 @@ class Credentials:
         caller = Caller(
             "token", token.id, token.actor_name, roles, grant.operator, token.organization
         )
+        await self._note_use(token.id, now)
         self.known.keep(key, caller, asked, token.expires_at)
         return caller
+
+    async def _note_use(self, token_id: str, now: int) -> None:
+        """Once an hour. What the token is used for matters more than this."""
+        before = now - _SEEN_EVERY_MS
+        if self.used.get(token_id, before) > before:
+            return
+        if len(self.used) >= MOST:
+            self.used.clear()
+        self.used[token_id] = now  # before it is, for those who come meanwhile
+        try:
+            with suppress(*AWAY):
+                await uses_repo.note_use(self.db, token_id, now, before)
+        except BaseException:
+            del self.used[token_id]
+            raise
 
     async def of_session(self, cookie: str) -> Caller | None:
         if len(cookie) > _LONGEST_SECRET:

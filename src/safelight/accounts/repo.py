@@ -185,6 +185,21 @@ async def members(
 
 
 @read
+async def last_seen(db: Executor, organization: str, usernames: list[str]) -> dict[str, int]:
+    """Of those who are signed in somewhere, by the hour."""
+    rows = await db.fetch(
+        """
+        SELECT u.username, max(s.seen_at) AS seen_at
+        FROM memberships m JOIN users u ON u.id = m.user_id JOIN sessions s ON s.user_id = u.id
+        WHERE m.organization = $1 AND u.username = ANY ($2) GROUP BY u.username
+        """,
+        organization,
+        usernames,
+    )
+    return {row["username"]: row["seen_at"] for row in rows}
+
+
+@read
 async def other_admins(connection: Connection, organization: str, user_id: str) -> int:
     count: int = await connection.fetchval(
         "SELECT count(*) FROM memberships "

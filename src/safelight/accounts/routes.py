@@ -22,6 +22,7 @@ from safelight.accounts.invitations.invitations import Invitations
 from safelight.accounts.members import Members
 from safelight.accounts.show import show_caller, show_invitation, show_member, show_token
 from safelight.accounts.tokens import MOST_NAME_CHARACTERS, Tokens
+from safelight.accounts.uses import repo as uses_repo
 from safelight.http.described import Described, PageOf
 from safelight.http.frame import ClockDep, DatabaseDep, provided
 from safelight.http.paging import CursorsDep, PageRequest, page
@@ -140,6 +141,7 @@ async def my_invitations(caller: AsUser, invitations: InvitationsDep) -> dict[st
 @router.get(
     "/api/organizations/{org}/tokens",
     summary="An organization's tokens, newest first",
+    description="`lastUsedAt` is noted once an hour.",
     response_model=PageOf[TokenAnswer],
 )
 async def list_tokens(
@@ -150,7 +152,13 @@ async def list_tokens(
     key = cursors.read(purpose, cursor)
     before = (key[0], key[1]) if key else None
     rows = await repo.tokens(db, access.organization, before=before, limit=limit + 1)
-    return page(rows, limit, show_token, lambda t: cursors.make(purpose, [t.created_at, t.id]))
+    uses = await uses_repo.last_uses(db, [token.id for token in rows])
+    return page(
+        rows,
+        limit,
+        lambda token: show_token(token, uses.get(token.id)),
+        lambda token: cursors.make(purpose, [token.created_at, token.id]),
+    )
 
 
 @router.post(

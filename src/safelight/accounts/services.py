@@ -7,6 +7,7 @@ from safelight.accounts.members import Members
 from safelight.accounts.passwords import Passwords
 from safelight.accounts.sign_in.attempts import Attempts
 from safelight.accounts.sign_in.flow import SignIn
+from safelight.accounts.sign_in.sessions import Sessions
 from safelight.accounts.tokens import Tokens
 from safelight.infra.activity import Units
 from safelight.infra.base import Base, Feature
@@ -22,4 +23,5 @@ def open_accounts(base: Base, secret_key: str, passwords: Passwords | None = Non
         units, ids, credentials, passwords or Passwords(), Attempts(units, ids), invitations
     )
     tokens, members = Tokens(units, ids), Members(units, ids)
-    return Feature(services=(credentials, sign_in, tokens, members, invitations))
+    sessions = Sessions(units, credentials)
+    return Feature(services=(credentials, sign_in, sessions, tokens, members, invitations))

@@ -36,7 +36,8 @@ def show_invitation(invitation: Invitation) -> dict[str, Any]:
     }
 
 
-def show_token(token: Token) -> dict[str, Any]:
+def show_token(token: Token, used_at: int | None = None) -> dict[str, Any]:
+    """When it was used is known to the hour."""
     return {
         "id": token.id,
         "name": token.name,
@@ -44,6 +45,7 @@ def show_token(token: Token) -> dict[str, Any]:
         "operator": token.grant.operator,
         "createdBy": token.created_by,
         "createdAt": iso(token.created_at),
+        "lastUsedAt": None if used_at is None else iso(used_at),
         "expiresAt": None if token.expires_at is None else iso(token.expires_at),
         "revokedAt": None if token.revoked_at is None else iso(token.revoked_at),
     }

@@ -16,6 +16,7 @@ from safelight.accounts.access import Grant, Role, Token, User
 from safelight.accounts.members import Members, Welcomed
 from safelight.accounts.show import show_token
 from safelight.accounts.tokens import Tokens
+from safelight.accounts.uses import repo as uses_repo
 from safelight.cli.local import AsJson, Local, run_local
 from safelight.cli.output import show_rows
 from safelight.cli.serve import DataDir
@@ -89,11 +90,15 @@ def list_tokens(
 ) -> None:
     """List tokens, newest first. The tokens themselves are not stored."""
 
-    async def act(desk: Desk) -> list[Token]:
-        return await repo.tokens(desk.db, organization, before=None, limit=None)
+    async def act(desk: Desk) -> tuple[list[Token], dict[str, int]]:
+        found = await repo.tokens(desk.db, organization, before=None, limit=None)
+        return found, await uses_repo.last_uses(desk.db, [token.id for token in found])
 
-    found = _run(data_dir, act)
-    rows = [{"organization": token.organization, **show_token(token)} for token in found]
+    found, uses = _run(data_dir, act)
+    rows = [
+        {"organization": token.organization, **show_token(token, uses.get(token.id))}
+        for token in found
+    ]
     show_rows(rows, as_json=as_json)
 
 

@@ -216,6 +216,13 @@ class ProviderSpending:
     cost: Decimal
 
 
+@dataclass(frozen=True, slots=True)
+class DaySpending(ProviderSpending):
+    """Of one day of UTC, by its number since 1970."""
+
+    day: int
+
+
 # History
 
 IGNORED = "webhook_ignored"

@@ -24,6 +24,7 @@ PAGES: Final = (
     Link("Approvals", "/app/{org}/workflow", "approve", counts="approvals"),
 )
 UPKEEP: Final = (
+    Link("Settings", "/app/{org}/settings", "settings"),
     Link("Operations", "/admin/queue", "operations", also=("/admin/",), operator=True),
 )
 # What a thumb reaches on a phone; the others are behind the last of its four, More.

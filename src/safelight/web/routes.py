@@ -8,16 +8,22 @@ from safelight.accounts.guard import AsViewer, open_to_everyone
 from safelight.errors import NotFound
 from safelight.http.frame import DatabaseDep
 from safelight.web.pages import (
+    account,
     download,
     duplicates,
     home,
     image,
+    members,
     password,
     queue,
+    rules,
     sign_in,
+    spending,
     submission,
     submissions,
+    tokens,
     upload,
+    usage,
     workflow,
 )
 from safelight.web.rendering import PagesDep, counted
@@ -27,6 +33,7 @@ for page in (
     home,
     sign_in,
     password,
+    account,
     upload,
     download,
     image,
@@ -35,6 +42,11 @@ for page in (
     submission,
     workflow,
     queue,
+    members,
+    tokens,
+    rules,
+    usage,
+    spending,
 ):
     router.include_router(page.router)
 

@@ -5,7 +5,7 @@ brought along, so that a cookie planted before sign-in is worth nothing after it
 from dataclasses import dataclass, field
 
 from safelight.accounts import repo as accounts_repo
-from safelight.accounts.access import Invitation, User, digest, is_username
+from safelight.accounts.access import Invitation, User, Whence, digest, is_username
 from safelight.accounts.crowd import Crowd
 from safelight.accounts.guard import SESSION_MS, Credentials
 from safelight.accounts.invitations.invitations import Invitations
@@ -26,6 +26,7 @@ from safelight.errors import Unauthenticated
 from safelight.infra.activity import Unit, Units
 from safelight.infra.injected import Ids
 
+_NOWHERE = Whence()
 DEVICE_MS = 400 * 24 * 3600 * 1000  # no browser keeps a cookie for longer
 
 
@@ -39,6 +40,7 @@ class Opened:
 
     cookie: str
     device: str
+    wants_password: bool = False  # there is none, or it may be lost
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class SignIn:
         address: str | None,
         cookie: str | None,
         device: str | None = None,
+        agent: str | None = None,
     ) -> Opened:
         known = await self._is_known(username, device)
         if known:
@@ -70,7 +73,8 @@ class SignIn:
             attempt = await self.attempts.begin(subjects)
             if known and not await self._is_still_known(username, device):
                 attempt = await self.attempts.begin(of_stranger(username, address))
-            return await self._guess(username, password, attempt, cookie, device)
+            whence = Whence(address, agent)
+            return await self._guess(username, password, attempt, cookie, device, whence)
 
     async def _guess(
         self,
@@ -79,6 +83,7 @@ class SignIn:
         attempt: Attempt,
         cookie: str | None,
         device: str | None,
+        whence: Whence,
     ) -> Opened:
         user = None
         if is_username(username):
@@ -87,7 +92,7 @@ class SignIn:
         if not await self.passwords.verify(stored, password) or user is None:
             raise WrongPassword
         async with self.units.open("") as unit:
-            opened = await self._open(unit, user.id, cookie, device, password_hash=stored)
+            opened = await self._open(unit, user.id, cookie, device, whence, password_hash=stored)
             await self.attempts.succeed(unit.connection, attempt)
         self.attempts.forget(attempt)
         return opened
@@ -99,7 +104,12 @@ class SignIn:
         return username or await self.invitations.behind(code)
 
     async def with_code(
-        self, code: str, *, cookie: str | None, device: str | None = None
+        self,
+        code: str,
+        *,
+        cookie: str | None,
+        device: str | None = None,
+        whence: Whence = _NOWHERE,
     ) -> Opened:
         """A link, used up in the transaction that makes the session, or not at all. That of an
         invitation makes its user, or accepts it for whoever is signed in as that user."""
@@ -107,13 +117,13 @@ class SignIn:
             caller = await self.credentials.of_session(cookie) if cookie else None
             async with self.units.open(invitation.organization) as unit:
                 user = await self.invitations.accept(unit, code, caller)
-                return await self._open(unit, user.id, cookie, device)
+                return await self._open(unit, user.id, cookie, device, whence)
         async with self.units.open("") as unit:
             await repo.keep_user(unit.connection, digest(code))
             user_id = await repo.use_link(unit.connection, digest(code), unit.now)
             if user_id is None:
                 raise DeadLink
-            return await self._open(unit, user_id, cookie, device, by_link=True)
+            return await self._open(unit, user_id, cookie, device, whence, by_link=True)
 
     async def out(self, cookie: str) -> None:
         async with self.units.open("") as unit:
@@ -136,14 +146,21 @@ class SignIn:
         new: str,
         cookie: str | None = None,
         device: str | None = None,
+        whence: Whence = _NOWHERE,
     ) -> Opened:
         """Ends every session and link of the user, forgets where they signed in, and opens a
         session here."""
         async with self.crowd.turn(user_id, known=True):
-            return await self._change_password(user_id, current, new, cookie, device)
+            return await self._change_password(user_id, current, new, cookie, device, whence)
 
     async def _change_password(
-        self, user_id: str, current: str | None, new: str, cookie: str | None, device: str | None
+        self,
+        user_id: str,
+        current: str | None,
+        new: str,
+        cookie: str | None,
+        device: str | None,
+        whence: Whence,
     ) -> Opened:
         user = await accounts_repo.user(self.units.db, user_id)
         if user is None:
@@ -157,7 +174,7 @@ class SignIn:
             await repo.end_sessions_of(unit.connection, user.id)
             await repo.end_links_of(unit.connection, user.id)
             await repo.forget_devices_of(unit.connection, user.id)
-            return await self._open(unit, user.id, None, device)
+            return await self._open(unit, user.id, None, device, whence)
 
     async def _confirm(self, user: User, current: str | None) -> None:
         attempt = await self.attempts.begin(of_change(user.username))
@@ -183,11 +200,12 @@ class SignIn:
         user_id: str,
         old_cookie: str | None,
         old_device: str | None,
+        whence: Whence,
         *,
         password_hash: str | None = None,
         by_link: bool = False,
     ) -> Opened:
-        now, opened = unit.now, Opened(self.ids.secret(), self.ids.secret())
+        now, cookie, device = unit.now, self.ids.secret(), self.ids.secret()
         user = await accounts_repo.lock_user(unit.connection, user_id)
         # Revoked, or given another password, while we were checking the old one.
         if (
@@ -199,11 +217,12 @@ class SignIn:
         if old_cookie:
             await repo.end_session(unit.connection, self.credentials.session_digest(old_cookie))
         await self._sweep(unit)
-        key = self.credentials.session_digest(opened.cookie)
-        end = now + SESSION_MS
-        await repo.add_session(unit.connection, key, user_id, now, end, by_link=by_link)
-        await self._renew_device(unit, user_id, old_device, opened.device)
-        return opened
+        key, end = self.credentials.session_digest(cookie), now + SESSION_MS
+        await repo.add_session(
+            unit.connection, key, user_id, now, end, by_link=by_link, whence=whence
+        )
+        await self._renew_device(unit, user_id, old_device, device)
+        return Opened(cookie, device, by_link or user.password_hash is None)
 
     async def _renew_device(self, unit: Unit, user_id: str, old: str | None, new: str) -> None:
         """What was counted there against others stays counted: whoever shares a browser with them

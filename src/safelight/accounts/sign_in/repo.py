@@ -2,8 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 
+from safelight.accounts.access import OpenSession, Whence
 from safelight.accounts.repo import Executor
 from safelight.infra.db import Connection, read, write
+
+_NOWHERE = Whence()
+_MOST_SESSIONS = 200  # that anybody looks at; programs may open a new one each day
 
 # Sessions
 
@@ -20,17 +24,49 @@ async def touch_session(db: Executor, digest: bytes, now: int, expires_at: int) 
 
 @write
 async def add_session(
-    db: Executor, digest: bytes, user_id: str, now: int, expires_at: int, *, by_link: bool = False
+    db: Executor,
+    digest: bytes,
+    user_id: str,
+    now: int,
+    expires_at: int,
+    *,
+    by_link: bool = False,
+    whence: Whence = _NOWHERE,
 ) -> None:
     await db.execute(
-        "INSERT INTO sessions (digest, user_id, created_at, seen_at, expires_at, by_link) "
-        "VALUES ($1, $2, $3, $3, $4, $5)",
+        "INSERT INTO sessions (digest, user_id, created_at, seen_at, expires_at, by_link, address, "
+        "agent) VALUES ($1, $2, $3, $3, $4, $5, $6, $7)",
         digest,
         user_id,
         now,
         expires_at,
         by_link,
+        whence.address,
+        whence.agent,
     )
+
+
+@read
+async def sessions_of(db: Executor, user_id: str, now: int, since: int) -> list[OpenSession]:
+    """Those that still open something, none from `since` or before; the last seen first."""
+    rows = await db.fetch(
+        "SELECT digest, created_at, seen_at, address, agent FROM sessions "
+        "WHERE user_id = $1 AND expires_at > $2 AND created_at > $3 "
+        "ORDER BY seen_at DESC, created_at DESC, digest LIMIT $4",
+        user_id,
+        now,
+        since,
+        _MOST_SESSIONS,
+    )
+    return [
+        OpenSession(
+            row["digest"],
+            row["created_at"],
+            row["seen_at"],
+            Whence(row["address"], row["agent"]),
+        )
+        for row in rows
+    ]
 
 
 @read
@@ -53,8 +89,10 @@ async def end_session(db: Executor, digest: bytes) -> None:
 
 
 @write
-async def end_sessions_of(db: Executor, user_id: str) -> None:
-    await db.execute("DELETE FROM sessions WHERE user_id = $1", user_id)
+async def end_sessions_of(db: Executor, user_id: str, *, but: bytes | None = None) -> None:
+    await db.execute(
+        "DELETE FROM sessions WHERE user_id = $1 AND digest IS DISTINCT FROM $2", user_id, but
+    )
 
 
 # Links

@@ -5,7 +5,12 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from safelight.generations.lifecycle import Artifact, FinishedGeneration, ProviderSpending
+from safelight.generations.lifecycle import (
+    Artifact,
+    DaySpending,
+    FinishedGeneration,
+    ProviderSpending,
+)
 from safelight.infra.db import Connection, Database, read, write
 
 Position = tuple[int, str] | None
@@ -161,6 +166,22 @@ async def spending(
         until,
     )
     return [ProviderSpending(**row) for row in rows]
+
+
+@read
+async def spending_by_day(db: Database, organization: str, since: int) -> list[DaySpending]:
+    """By day and provider, of days and providers of which there are any."""
+    rows = await db.fetch(
+        """
+        SELECT completed_at / 86400000 AS day, provider, count(*) AS generations,
+               sum(artifact_count)::bigint AS artifacts, sum(cost) AS cost
+        FROM generations WHERE organization = $1 AND completed_at >= $2
+        GROUP BY day, provider ORDER BY day, provider
+        """,
+        organization,
+        since,
+    )
+    return [DaySpending(**row) for row in rows]
 
 
 @write

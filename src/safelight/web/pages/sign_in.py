@@ -6,6 +6,7 @@ a visitor to one. Its page says what it is for, and its button does it.
 
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
+from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from fastapi.exceptions import RequestValidationError
@@ -13,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from safelight.accounts import repo
 from safelight.accounts.access import Caller, Invitation
 from safelight.accounts.answers import CallerAnswer
 from safelight.accounts.guard import (
@@ -29,10 +31,10 @@ from safelight.accounts.sign_in.flow import Opened, SignIn
 from safelight.accounts.sign_in.links import DeadLink, link_path
 from safelight.errors import InvalidRequest, RateLimited, SafelightError, UnsupportedMediaType
 from safelight.http.described import Described
-from safelight.http.frame import SettingsDep, provided
+from safelight.http.frame import DatabaseDep, SettingsDep, provided
 from safelight.settings import Settings
 from safelight.web.rendering import Context, PagesDep
-from safelight.web.session_cookie import DEVICE_COOKIE, clear_cookie, welcome
+from safelight.web.session_cookie import DEVICE_COOKIE, clear_cookie, welcome, whence
 
 router = APIRouter(tags=["sign in"], route_class=Described)
 
@@ -147,15 +149,24 @@ async def login(
         if isinstance(error, RateLimited):
             response.headers["retry-after"] = str(error.retry_after)
         return response
+    if opened.wants_password and target != "/account/password":
+        target = f"/account/password?next={quote(target)}"
     return _welcome(RedirectResponse(target, 303), settings, opened)
 
 
 @router.post("/logout", status_code=204, summary="Sign out")
-async def logout(request: Request, caller: AsAnyone, flow: Flow, settings: SettingsDep) -> Response:
+async def logout(
+    request: Request, caller: AsAnyone, flow: Flow, db: DatabaseDep, settings: SettingsDep
+) -> Response:
+    """A browser is asked first if there is no password to come back with."""
+    wants_page = "text/html" in request.headers.get("accept", "")
+    if wants_page and caller.kind == "user":
+        user = await repo.user(db, caller.id)
+        if user is not None and user.password_hash is None:
+            return RedirectResponse("/account/sign-out", 303)
     cookie = request.cookies.get(COOKIE)
     if cookie and caller.kind == "user":
         await flow.out(cookie)
-    wants_page = "text/html" in request.headers.get("accept", "")
     response = RedirectResponse("/login", 303) if wants_page else Response(status_code=204)
     clear_cookie(response, settings)
     return response
@@ -164,21 +175,27 @@ async def logout(request: Request, caller: AsAnyone, flow: Flow, settings: Setti
 async def _open(request: Request, flow: SignIn, given: SignInBody) -> Opened:
     cookie, device = request.cookies.get(COOKIE), request.cookies.get(DEVICE_COOKIE)
     if given.code is not None:
-        return await flow.with_code(given.code, cookie=cookie, device=device)
+        return await flow.with_code(
+            given.code, cookie=cookie, device=device, whence=whence(request)
+        )
     if given.username is None or given.password is None:
         raise InvalidRequest("Give a username and a password, or the code of a link.")
+    seen = whence(request)
     return await flow.with_password(
         given.username.strip().lower(),
         given.password,
-        address=request.client.host if request.client else None,
+        address=seen.address,
         cookie=cookie,
         device=device,
+        agent=seen.agent,
     )
 
 
 def _link_page(found: str | Invitation, code: str, target: str, caller: Caller | None) -> LinkPage:
     invitation = found if isinstance(found, Invitation) else None
     username = found.username if isinstance(found, Invitation) else found
+    if invitation and target == "/":
+        target = f"/app/{invitation.organization}/upload"
     present = caller.name if caller and caller.name != username else None
     return LinkPage(
         username=username, code=code, next=target, invitation=invitation, present=present
