@@ -10,6 +10,7 @@ from safelight.http.frame import DatabaseDep
 from safelight.web.pages import (
     download,
     duplicates,
+    generate,
     home,
     image,
     password,
@@ -31,6 +32,7 @@ for page in (
     download,
     image,
     duplicates,
+    generate,
     submissions,
     submission,
     workflow,

@@ -1,0 +1,55 @@
+// Around generations: forms go once, a key begins a prompt, Ctrl+Enter sends it, and a clip moves
+// while the pointer is on it. All of it is links, forms and players without scripts.
+import { listen } from "../lib/keys.js";
+
+class GeneratePage extends HTMLElement {
+  #leaving;
+
+  connectedCallback() {
+    this.#leaving = new AbortController();
+    const { signal } = this.#leaving;
+    this.addEventListener("submit", once, { signal });
+    this.addEventListener("keydown", send, { signal });
+    this.addEventListener("pointerover", (event) => play(event), { signal });
+    this.addEventListener("pointerout", (event) => rest(event), { signal });
+    // Who comes back to the page may send its forms again.
+    addEventListener("pageshow", () => this.#forget(), { signal });
+    const prompt = this.querySelector("#prompt");
+    if (prompt) listen({ n: ["Write a prompt", () => prompt.focus()] }, signal);
+  }
+
+  disconnectedCallback() {
+    this.#leaving.abort();
+  }
+
+  #forget() {
+    for (const form of this.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  }
+}
+
+// A form that is on its way is not sent again by a second click.
+function once(event) {
+  const form = event.target;
+  if (form.dataset.sent) event.preventDefault();
+  else form.dataset.sent = "true";
+}
+
+function send(event) {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.target.closest("textarea")?.form.requestSubmit();
+}
+
+function play({ target, pointerType }) {
+  if (target.localName !== "video" || pointerType !== "mouse" || !target.paused) return;
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  target.dataset.hovered = "";
+  target.play().catch(() => null);
+}
+
+function rest({ target, relatedTarget }) {
+  if (!("hovered" in (target.dataset ?? {})) || target.contains(relatedTarget)) return;
+  delete target.dataset.hovered;
+  target.pause();
+}
+
+customElements.define("generate-page", GeneratePage);
