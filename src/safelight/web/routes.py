@@ -8,6 +8,7 @@ from safelight.accounts.guard import AsViewer, open_to_everyone
 from safelight.errors import NotFound
 from safelight.http.frame import DatabaseDep
 from safelight.web.pages import (
+    artifacts,
     download,
     duplicates,
     generate,
@@ -33,6 +34,7 @@ for page in (
     image,
     duplicates,
     generate,
+    artifacts,
     submissions,
     submission,
     workflow,

@@ -1,6 +1,6 @@
 """Asking for pictures and clips, and seeing them come."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 from urllib.parse import quote
@@ -21,6 +21,7 @@ from safelight.http.frame import provided, services
 from safelight.http.paging import Cursors
 from safelight.infra import feed
 from safelight.infra.db import Database
+from safelight.infra.history import Activity
 from safelight.infra.injected import Clock, Ids
 from safelight.settings import Settings
 from safelight.web.generate.form import (
@@ -127,7 +128,7 @@ async def generation_page(
         here=request.url.path,
         band=made,
         nonce=services(request).get(Ids).uuid4(),
-        story=[StoryLine(line.seq, line.at, sentence_of(line)) for line in lines],
+        story=story_of(lines),
         before=lines[-1].seq if is_more else None,
         asked=before,
     )
@@ -170,6 +171,12 @@ async def cancel_by_form(
     await reads_of(request, access).one(generation_id)
     await owner.cancel(access.organization, generation_id, access.caller.as_actor())
     return RedirectResponse(f"{base_of(access.organization)}#{quote(generation_id, safe='')}", 303)
+
+
+def story_of(lines: Sequence[Activity]) -> list[StoryLine]:
+    """Without what only those want to know who look closer."""
+    told = [StoryLine(line.seq, line.at, sentence_of(line)) for line in lines]
+    return [line for line in told if not line.sentence.inner]
 
 
 def reads_of(request: Request, access: Access) -> Generating:

@@ -1,5 +1,5 @@
-"""What pages list of the library: artifacts of several generations, the one that is newer, the tags
-in use, and what was spent day by day."""
+"""What pages list of the library: artifacts of several generations and what was asked for, the one
+that is newer, the tags in use, and what was spent day by day."""
 
 from collections.abc import Sequence
 
@@ -27,6 +27,22 @@ async def of_generations(
         list(generation_ids),
     )
     return [_artifact(row) for row in rows]
+
+
+@read
+async def prompts(db: Database, organization: str, generation_ids: Sequence[str]) -> dict[str, str]:
+    """Of those that have one, under way or over."""
+    rows = await db.fetch(
+        """
+        SELECT id, input ->> 'prompt' AS prompt FROM generations
+        WHERE organization = $1 AND id = ANY ($2)
+        UNION ALL SELECT id, input ->> 'prompt' FROM generations_inflight
+        WHERE organization = $1 AND id = ANY ($2) AND finished_at IS NULL
+        """,
+        organization,
+        list(generation_ids),
+    )
+    return {row["id"]: row["prompt"] for row in rows if row["prompt"]}
 
 
 @read

@@ -1,6 +1,6 @@
 """Small pictures of artifacts. They go with their artifact."""
 
-from safelight.infra.db import Database, read, write
+from safelight.infra.db import Connection, Database, read, write
 
 
 @read
@@ -12,7 +12,7 @@ async def find(db: Database, artifact_id: str) -> bytes | None:
 
 
 @write
-async def keep(db: Database, artifact_id: str, data: bytes) -> None:
+async def keep(db: Connection | Database, artifact_id: str, data: bytes) -> None:
     """Nothing is kept for an artifact that was deleted meanwhile; of two the first stays."""
     await db.execute(
         "INSERT INTO artifact_thumbnails (artifact_id, data) "

@@ -1,1 +1,2 @@
 import "../elements/generate-page.js";
+import "../elements/new-artifacts.js";
