@@ -47,7 +47,7 @@ def filter_from(
     return ArtifactFilter(org, chosen, generation or None)
 
 
-FilterDep = Annotated[ArtifactFilter, Depends(filter_from)]
+ChosenDep = Annotated[ArtifactFilter, Depends(filter_from)]
 
 
 @router.get("/app/{org}/library")
@@ -55,7 +55,7 @@ async def artifacts_page(
     request: Request,
     access: AsViewer,
     pages: PagesDep,
-    wanted: FilterDep,
+    wanted: ChosenDep,
     cursor: str | None = None,
 ) -> Response:
     reads, organization = _reads(request, access), access.organization
@@ -87,7 +87,7 @@ async def artifact_page(
     request: Request,
     access: AsViewer,
     pages: PagesDep,
-    wanted: FilterDep,
+    wanted: ChosenDep,
     before: Annotated[int | None, Query(ge=1, lt=2**63)] = None,
 ) -> Response:
     return await pages.render(request, await _page(request, access, artifact_id, wanted, before))
@@ -100,7 +100,7 @@ async def tag_by_form(
     access: AsMember,
     pages: PagesDep,
     tagging: Annotated[Tagging, provided(Tagging)],
-    wanted: FilterDep,
+    wanted: ChosenDep,
     add: Annotated[str, Form()] = "",
     remove: Annotated[str, Form()] = "",
 ) -> Response:
@@ -125,7 +125,7 @@ async def publish_by_form(
     access: AsMember,
     pages: PagesDep,
     submissions: Annotated[Submit, provided(Submit)],
-    wanted: FilterDep,
+    wanted: ChosenDep,
     title: Annotated[str, Form()] = "",
 ) -> Response:
     """A form that is sent twice asks once."""
@@ -143,7 +143,7 @@ async def publish_by_form(
 
 @router.get("/app/{org}/library/{artifact_id}/delete")
 async def confirm_delete(
-    artifact_id: str, request: Request, access: AsMember, pages: PagesDep, wanted: FilterDep
+    artifact_id: str, request: Request, access: AsMember, pages: PagesDep, wanted: ChosenDep
 ) -> Response:
     reads = _reads(request, access)
     found = await reads.find(artifact_id)
@@ -165,7 +165,7 @@ async def delete_by_form(
     request: Request,
     access: AsMember,
     deletion: Annotated[ArtifactDeletion, provided(ArtifactDeletion)],
-    wanted: FilterDep,
+    wanted: ChosenDep,
 ) -> Response:
     reads = _reads(request, access)
     found = await reads.find(artifact_id)

@@ -15,8 +15,9 @@ async def find(db: Database, artifact_id: str) -> bytes | None:
 async def keep(db: Connection | Database, artifact_id: str, data: bytes) -> None:
     """Nothing is kept for an artifact that was deleted meanwhile; of two the first stays."""
     await db.execute(
+        "WITH there AS (SELECT id FROM artifacts WHERE id = $1 FOR KEY SHARE) "
         "INSERT INTO artifact_thumbnails (artifact_id, data) "
-        "SELECT id, $2 FROM artifacts WHERE id = $1 FOR KEY SHARE ON CONFLICT DO NOTHING",
+        "SELECT id, $2 FROM there ON CONFLICT DO NOTHING",
         artifact_id,
         data,
     )
