@@ -74,8 +74,7 @@ def test_four_come_one_by_one_and_once_more(visit: Visit, server: Server) -> Non
     for picture in band.locator("img").all():
         picture.scroll_into_view_if_needed()
         eventually(lambda: picture.evaluate("image => image.naturalWidth") == 320)  # noqa: B023
-    # What was said of its progress goes; the tiles have not moved beside each other.
-    assert page.evaluate("() => window.shifted") < 0.1
+    assert page.evaluate("() => window.shifted") < 0.02
     for scheme in ("dark", "light"):
         page.emulate_media(color_scheme=scheme)
         assert look(page) == []

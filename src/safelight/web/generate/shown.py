@@ -17,6 +17,7 @@ from safelight.generations.lifecycle import (
 )
 from safelight.generations.studio.catalogue import DEFAULT_SIZES, MODELS
 from safelight.web.generate.form import others_of
+from safelight.web.publishing import duration
 
 _TITLES: Final = {model.id: model.title for model in MODELS}
 _VENDORS: Final = {"studio": "Studio", "runware": "Runware", "replicate": "Replicate"}
@@ -106,6 +107,11 @@ class GenerationBand:
     @property
     def failed(self) -> int:
         return sum(tile.status is TaskStatus.FAILED for tile in self.tiles)
+
+    @property
+    def took(self) -> str | None:
+        done = self.completed_at
+        return None if done is None else duration((done - self.created_at) / 1000)
 
     @property
     def again_seed(self) -> int | None:

@@ -12,8 +12,7 @@ class GeneratePage extends HTMLElement {
     this.addEventListener("keydown", send, { signal });
     this.addEventListener("pointerover", (event) => play(event), { signal });
     this.addEventListener("pointerout", (event) => rest(event), { signal });
-    // Who comes back to the page may send its forms again.
-    addEventListener("pageshow", () => this.#forget(), { signal });
+    addEventListener("pageshow", ({ persisted }) => persisted && this.#renew(), { signal });
     const prompt = this.querySelector("#prompt");
     if (prompt) listen({ n: ["Write a prompt", () => prompt.focus()] }, signal);
   }
@@ -22,8 +21,12 @@ class GeneratePage extends HTMLElement {
     this.#leaving.abort();
   }
 
-  #forget() {
-    for (const form of this.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+  // Who comes back to the page and sends a form again means it.
+  #renew() {
+    for (const form of this.querySelectorAll("form")) delete form.dataset.sent;
+    for (const nonce of this.querySelectorAll("[name=nonce]")) {
+      nonce.value = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
+    }
   }
 }
 
