@@ -1,5 +1,5 @@
-// Around generations: forms go once, a key begins a prompt, Ctrl+Enter sends it, and a clip moves
-// while the pointer is on it. All of it is links, forms and players without scripts.
+// Around generations: forms go once, a key begins a prompt and Ctrl+Enter sends it. All of it is links
+// and forms without scripts.
 import { listen } from "../lib/keys.js";
 
 class GeneratePage extends HTMLElement {
@@ -10,8 +10,6 @@ class GeneratePage extends HTMLElement {
     const { signal } = this.#leaving;
     this.addEventListener("submit", once, { signal });
     this.addEventListener("keydown", send, { signal });
-    this.addEventListener("pointerover", (event) => play(event), { signal });
-    this.addEventListener("pointerout", (event) => rest(event), { signal });
     addEventListener("pageshow", ({ persisted }) => persisted && this.#renew(), { signal });
     const prompt = this.querySelector("#prompt");
     if (prompt) listen({ n: ["Write a prompt", () => prompt.focus()] }, signal);
@@ -40,19 +38,6 @@ function once(event) {
 function send(event) {
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
   event.target.closest("textarea")?.form.requestSubmit();
-}
-
-function play({ target, pointerType }) {
-  if (target.localName !== "video" || pointerType !== "mouse" || !target.paused) return;
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
-  target.dataset.hovered = "";
-  target.play().catch(() => null);
-}
-
-function rest({ target, relatedTarget }) {
-  if (!("hovered" in (target.dataset ?? {})) || target.contains(relatedTarget)) return;
-  delete target.dataset.hovered;
-  target.pause();
 }
 
 customElements.define("generate-page", GeneratePage);
