@@ -3245,6 +3245,12 @@ CREATE TABLE public.approvals (
     CONSTRAINT approvals_status_check CHECK ((status = ANY (ARRAY['pending'::text, 'approved'::text, 'rejected'::text])))
 );
 
+CREATE TABLE public.artifact_thumbnails (
+    artifact_id text NOT NULL,
+    data bytea NOT NULL
+);
+ALTER TABLE ONLY public.artifact_thumbnails ALTER COLUMN data SET STORAGE EXTERNAL;
+
 CREATE TABLE public.artifacts (
     id text NOT NULL,
     organization text NOT NULL,
@@ -3911,6 +3917,9 @@ ALTER TABLE ONLY public.activity_s3
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY public.artifact_thumbnails
+    ADD CONSTRAINT artifact_thumbnails_pkey PRIMARY KEY (artifact_id);
+
 ALTER TABLE ONLY public.artifacts
     ADD CONSTRAINT artifacts_pkey PRIMARY KEY (id);
 
@@ -4308,6 +4317,9 @@ CREATE TRIGGER upload_words_out AFTER DELETE ON public.uploads FOR EACH ROW EXEC
 
 ALTER TABLE ONLY public.approvals
     ADD CONSTRAINT approvals_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);
+
+ALTER TABLE ONLY public.artifact_thumbnails
+    ADD CONSTRAINT artifact_thumbnails_artifact_id_fkey FOREIGN KEY (artifact_id) REFERENCES public.artifacts(id) ON DELETE CASCADE;
 
 ALTER TABLE ONLY public.blocklist
     ADD CONSTRAINT blocklist_organization_fkey FOREIGN KEY (organization) REFERENCES public.organizations(id);

@@ -44,6 +44,8 @@ TESTS = {
     "approvals/repo": "approvals/statements approvals/approvals",
     "generations/repo": "generations/statements generations/sweep",
     "generations/artifacts/repo": "generations/statements generations/routes",
+    "generations/artifacts/lists/repo": "generations/lists",
+    "generations/artifacts/thumbnails/repo": "generations/thumbnails",
     "submissions/repo": "submissions/statements submissions/blocklist submissions/recovery",
     "infra/queue/repo": "infra/queue/statements infra/queue/dead_letters ingest/node",
     "ingest/repo": "ingest/statements",

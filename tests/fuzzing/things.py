@@ -71,6 +71,11 @@ class Things:
             "submission": waiting,
             "published": published,
             "model": "studio/horizon",
+            "from": generation["id"],
+            "generation": generation["id"],
+            "prompt": SCRIPT,
+            "count": "1",
+            "add": "kept",
         }
 
     def here(self, method: str, path: str) -> dict[str, str]:

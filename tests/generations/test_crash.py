@@ -263,6 +263,23 @@ async def test_tagging(case: Case) -> None:
             await made.db.execute(_FORGET)
 
 
+THUMBNAIL_POINTS = ["generations.artifacts.thumbnails.keep"]
+
+
+async def test_a_small_picture_is_made_again(case: Case) -> None:
+    (point,) = THUMBNAIL_POINTS
+    wanted = {"model": "studio/aurora", "input": {"prompt": "p", "width": 64, "height": 64}}
+    await case.die(point, wanted, "thumbnail")
+    async with case.again() as made, made.client() as client:
+        assert await made.db.fetchval("SELECT count(*) FROM artifact_thumbnails") == 0
+        done = await check_whole(made, client, await ask_again(client, wanted), 1)
+        artifact = f"/artifacts/{done['tasks'][0]['artifactId']}"
+        assert (await client.http.get(f"{artifact}/thumbnail")).status_code == 200
+        assert await made.db.fetchval("SELECT count(*) FROM artifact_thumbnails") == 1
+        await client.http.delete(artifact)
+        assert await made.db.fetchval("SELECT count(*) FROM artifact_thumbnails") == 0
+
+
 SWEEP_POINTS = ["generations.purge", "generations.remove_orphan"]
 
 
@@ -282,7 +299,7 @@ def test_no_step_is_left_out() -> None:
     """The list is the code's own: a write that is added has to be died at too."""
     points = (
         IMAGE_POINTS + VIDEO_POINTS + STUDIO_POINTS + TIMER_POINTS + QUESTION_POINTS + FETCH_POINTS
-        + CANCEL_POINTS + DELETE_POINTS + TAG_POINTS + SWEEP_POINTS
+        + CANCEL_POINTS + DELETE_POINTS + TAG_POINTS + THUMBNAIL_POINTS + SWEEP_POINTS
     )  # fmt: skip
     assert set(points_of("generations.")) <= {point.partition("@")[0] for point in points}
 

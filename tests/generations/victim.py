@@ -44,6 +44,8 @@ async def act(order: dict[str, Any], made: World, client: Client) -> None:
         for path in (f"/generations/{generation}", artifact):
             await client.http.put(f"{path}/tags/red")
             await client.http.delete(f"{path}/tags/red")
+    if order["then"] == "thumbnail":
+        await client.http.get(f"{artifact}/thumbnail")
     if order["then"] == "sweep":
         await made.store.put(key_of("nobodys"), once(b"bytes"), Facts("image/png"))
         later = later_sweep(made)

@@ -67,10 +67,11 @@ class Person:
     token: str | None = None
 
 
-def destruction(route: GuardedRoute) -> tuple[bool, int]:
-    """What deletes is walked last, a part before the whole: nothing goes before it was asked for."""
-    deletes = route.method == "DELETE"
-    return deletes, -len(route.path) if deletes else 0
+def destruction(route: GuardedRoute) -> tuple[bool, bool, int]:
+    """What deletes is walked last, a part before the whole: nothing goes before it was asked for.
+    Forms that delete come after all, and meet what is gone."""
+    deletes, by_form = route.method == "DELETE", route.path.endswith("/delete")
+    return by_form, deletes, -len(route.path) if deletes else 0
 
 
 ROUTES = sorted(guarded_routes(create_api(development=False)), key=destruction)

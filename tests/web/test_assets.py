@@ -22,7 +22,7 @@ async def test_what_pages_name_is_served_for_ever(world: World) -> None:
             assert response.status_code == 200
             assert response.headers["cache-control"] == FOR_EVER
             kind = response.headers["content-type"]
-            assert kind.startswith(("text/css", "text/javascript", "image/svg+xml"))
+            assert kind.startswith(("text/css", "text/javascript", "image/svg+xml", "image/webp"))
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,12 @@ def recognize(head: bytes, *, complete: bool) -> Recognized:
     return Recognized(header.mime_type, header.width, header.height)
 
 
+def file_name(artifact_id: str, content_type: str) -> str:
+    """What a result is called when it is saved."""
+    kind = content_type.partition("/")[2]
+    return f"{artifact_id}.{'jpg' if kind == 'jpeg' else kind}"
+
+
 def _is_mp4(head: bytes) -> bool:
     found = brands(head)
     if not found or not _STILLS.isdisjoint(found):

@@ -6,6 +6,7 @@ import structlog
 
 from safelight.generations.alarm import Alarm, Stop
 from safelight.generations.artifacts.deletion import ArtifactDeletion, WhenDeleted
+from safelight.generations.artifacts.thumbnails.thumbnails import ArtifactThumbnails
 from safelight.generations.create import Create
 from safelight.generations.fetch import Fetcher
 from safelight.generations.jobs import ALARM, DELIVER, ORPHANS, PURGE, STOP, work
@@ -64,6 +65,7 @@ def open_generations(
         owner, providers, paces, orders, keeper, base.ids, base.bus, base.metrics,
         fetch_seconds=seconds,
     )  # fmt: skip
+    thumbnails = ArtifactThumbnails(base.db, store, sandbox, drawing=settings.thumbnails == "on")
     sweep = GenerationSweep(base.db, store, clock, keep_days=settings.generation_state_days)
 
     return Feature(
@@ -74,6 +76,7 @@ def open_generations(
             Tagging(units),
             webhooks,
             ArtifactDeletion(units, store, when_artifact_deleted),
+            thumbnails,
         ),
         handlers=(
             *(Handler(work(one.name), worker.handle, worker.on_dead) for one in providers.known),
@@ -83,8 +86,13 @@ def open_generations(
             upkeep(PURGE, sweep.purge),
             upkeep(ORPHANS, sweep.orphans),
         ),
-        close=providers.close,
+        close=partial(_close, providers, thumbnails),
     )
+
+
+async def _close(providers: Providers, thumbnails: ArtifactThumbnails) -> None:
+    await thumbnails.close()
+    await providers.close()
 
 
 def _warn(settings: Settings, providers: Providers) -> None:

@@ -15,6 +15,9 @@ from starlette.responses import Response, StreamingResponse
 from safelight.errors import Overwritten, RangeNotSatisfiable, Unavailable
 
 FIRST_BYTE_SECONDS = 10.0
+# At an address that names the bytes it is of, it never changes.
+FOR_EVER = "private, max-age=31536000, immutable"
+ASK_AGAIN = "private, no-cache"
 _LOOKS = 8
 _RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")  # more digits than any size: no range
 # Whatever the bytes are, a browser that opens them directly runs nothing.
@@ -37,7 +40,7 @@ class Stored:
     etag: str
     open: Open
     name: str | None = None
-    cache_control: str = "private, no-cache"
+    cache_control: str = ASK_AGAIN
 
 
 @dataclass(frozen=True, slots=True)

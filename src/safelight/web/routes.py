@@ -9,8 +9,10 @@ from safelight.errors import NotFound
 from safelight.http.frame import DatabaseDep
 from safelight.web.pages import (
     account,
+    artifacts,
     download,
     duplicates,
+    generate,
     home,
     image,
     members,
@@ -38,6 +40,8 @@ for page in (
     download,
     image,
     duplicates,
+    generate,
+    artifacts,
     submissions,
     submission,
     workflow,

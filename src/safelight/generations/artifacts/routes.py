@@ -1,7 +1,7 @@
 """The artifacts of an organization: list, one, its bytes, its tags, and deleting it."""
 
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -11,12 +11,22 @@ from safelight.errors import NotFound
 from safelight.generations.answers import ArtifactAnswer
 from safelight.generations.artifacts import repo
 from safelight.generations.artifacts.deletion import ArtifactDeletion
+from safelight.generations.artifacts.thumbnails.thumbnails import TYPE, ArtifactThumbnails
 from safelight.generations.lifecycle import Artifact, key_of
+from safelight.generations.media import file_name
 from safelight.generations.request import clean_tag
 from safelight.generations.routes import TaggingDep
 from safelight.generations.routes import visible as visible_generation
 from safelight.generations.show import show_artifact
-from safelight.http.content import Stored, disposition, elsewhere, respond
+from safelight.http.content import (
+    ASK_AGAIN,
+    FOR_EVER,
+    Stored,
+    disposition,
+    elsewhere,
+    respond,
+    soon,
+)
 from safelight.http.described import Described, PageOf, bytes_of
 from safelight.http.frame import DatabaseDep, ReadsDep, provided
 from safelight.http.paging import Cursors, CursorsDep, PageRequest, page
@@ -84,12 +94,47 @@ async def content(
     async def read(start: int, stop: int) -> AsyncIterator[bytes]:
         return (await store.get(key, start, stop)).chunks
 
-    name = f"{found.id}.{_extension(found.content_type)}"
+    name = file_name(found.id, found.content_type)
     stored = Stored(found.size_bytes, found.content_type, found.checksum, read, name)
     if downloads.sends(request.method):
         address = downloads.address(key, stored.content_type, disposition(name))
         return elsewhere(request, stored, address)
     return await respond(request, stored)
+
+
+@router.get(
+    "/artifacts/{artifact_id}/thumbnail",
+    summary="A small picture of it",
+    responses=bytes_of(TYPE, says="Upright, without metadata, never enlarged."),
+)
+@router.head("/artifacts/{artifact_id}/thumbnail", include_in_schema=False)
+async def thumbnail(
+    artifact_id: str,
+    request: Request,
+    caller: ViewerById,
+    db: DatabaseDep,
+    thumbnails: Annotated[ArtifactThumbnails, provided(ArtifactThumbnails)],
+    size: Annotated[
+        Literal["320"], Query(description="The most pixels of its longer side.")
+    ] = "320",
+    v: Annotated[
+        str | None, Query(max_length=64, description="Its `checksum`: cached for ever.")
+    ] = None,
+) -> Response:
+    """Of a still picture, made when somebody first asks; a video has none."""
+    found = await _visible(db, caller, artifact_id, Role.VIEWER)
+    async with soon():
+        try:
+            data = await thumbnails.find(found)
+        except NotFound as error:
+            raise NotFound("There is no small picture of this artifact.") from error
+
+    async def read(start: int, stop: int) -> AsyncIterator[bytes]:
+        return _piece(data[start:stop])
+
+    caching = FOR_EVER if v == found.checksum else ASK_AGAIN
+    etag = f"{found.checksum[:32]}-{size}"
+    return await respond(request, Stored(len(data), TYPE, etag, read, None, caching))
 
 
 @router.put("/artifacts/{artifact_id}/tags/{tag:path}", status_code=204, summary="Put a tag")
@@ -150,6 +195,5 @@ async def _page(
     )
 
 
-def _extension(content_type: str) -> str:
-    kind = content_type.partition("/")[2]
-    return "jpg" if kind == "jpeg" else kind
+async def _piece(data: bytes) -> AsyncIterator[bytes]:
+    yield data

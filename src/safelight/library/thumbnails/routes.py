@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from safelight.accounts.guard import AsViewer
 from safelight.errors import NotFound
-from safelight.http.content import Stored, respond, soon
+from safelight.http.content import ASK_AGAIN, FOR_EVER, Stored, respond, soon
 from safelight.http.described import Described, bytes_of
 from safelight.http.frame import DatabaseDep, provided
 from safelight.library.thumbnails import repo
@@ -18,10 +18,6 @@ from safelight.objects.store import ObjectStore
 router = APIRouter(
     tags=["library"], prefix="/api/organizations/{org}/uploads", route_class=Described
 )
-
-# At an address that names the bytes it is of, it never changes.
-_FOR_EVER = "private, max-age=31536000, immutable"
-_ASK_AGAIN = "private, no-cache"
 
 
 @router.get(
@@ -83,7 +79,7 @@ async def _large(
 
 
 def _caching(checksum: str | None, version: str | None) -> str:
-    return _FOR_EVER if checksum is not None and version == checksum else _ASK_AGAIN
+    return FOR_EVER if checksum is not None and version == checksum else ASK_AGAIN
 
 
 def _etag(marker: str, size: str, made_at: int | None) -> str:

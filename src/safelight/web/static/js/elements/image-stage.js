@@ -8,6 +8,7 @@ class ImageStage extends HTMLElement {
     const { signal } = this.#leaving;
     this.addEventListener("click", (event) => this.#click(event), { signal });
     this.addEventListener("load", (event) => this.#loaded(event.target), { signal, capture: true });
+    this.addEventListener("keydown", seek, { signal });
     this.#loaded(this.#picture);
   }
 
@@ -62,6 +63,11 @@ class ImageStage extends HTMLElement {
     await original.decode().catch(() => null);
     if (original.naturalWidth > 0) image.src = address;
   }
+}
+
+// Arrows that move within a clip go nowhere else.
+function seek(event) {
+  if (event.target.localName === "video" && event.key.startsWith("Arrow")) event.stopPropagation();
 }
 
 customElements.define("image-stage", ImageStage);

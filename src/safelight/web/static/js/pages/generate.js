@@ -1,0 +1,3 @@
+import "../elements/generate-page.js";
+import "../elements/new-artifacts.js";
+import "../elements/lazy-clip.js";
