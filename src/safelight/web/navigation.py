@@ -22,6 +22,7 @@ PAGES: Final = (
     Link("Library", "/app/{org}/upload", "library"),
     Link("Publish", "/app/{org}/submissions", "publish", also=("/submit/",)),
     Link("Approvals", "/app/{org}/workflow", "approve", counts="approvals"),
+    Link("Activity", "/app/{org}/inspector", "pulse"),
 )
 UPKEEP: Final = (
     Link("Operations", "/admin/queue", "operations", also=("/admin/",), operator=True),

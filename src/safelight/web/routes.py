@@ -10,8 +10,11 @@ from safelight.http.frame import DatabaseDep
 from safelight.web.pages import (
     download,
     duplicates,
+    health,
     home,
     image,
+    inspector,
+    letters,
     password,
     queue,
     sign_in,
@@ -34,7 +37,10 @@ for page in (
     submissions,
     submission,
     workflow,
+    inspector,
+    letters,
     queue,
+    health,
 ):
     router.include_router(page.router)
 
