@@ -117,6 +117,7 @@ SELECT min(high) FROM search
 """
 
 
+@read
 async def _lines(
     db: Database, way: _Way, organization: str, place: int, limit: int, types: list[str] | None
 ) -> list[Activity]:

@@ -15,7 +15,7 @@ from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.infra.queue.presence import Missing, Presence
 from safelight.testing.waiting import until
 
-SESSIONS = "query ~ 'job_enrol' OR query = 'SELECT 1'"
+SESSIONS = "query ~ 'job_enrol|UPDATE job_workers' OR query = 'SELECT 1'"
 HOUR = 3600.0
 
 

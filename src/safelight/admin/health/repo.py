@@ -1,18 +1,7 @@
 """What the database says of itself."""
 
-from dataclasses import dataclass
-
+from safelight.admin.health.facts import DatabaseFacts
 from safelight.infra.db import Database, read
-
-
-@dataclass(frozen=True, slots=True)
-class DatabaseFacts:
-    """`connections` are everybody's to this server, of `most` that it allows."""
-
-    version: str
-    size: int
-    connections: int
-    most: int
 
 
 @read

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from safelight.admin.health.repo import DatabaseFacts
+from safelight.admin.health.facts import DatabaseFacts
 from safelight.infra.states import Phase, State
 from safelight.settings import Settings
 from safelight.web.gallery.card import readable_size
@@ -32,7 +32,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class HealthReadings:
     """None: nobody could be asked."""
 
     database: DatabaseFacts | None
@@ -48,7 +48,7 @@ class Measured:
     forwarded: bool  # whether this very request came through a proxy
 
 
-def checks(found: Measured, settings: Settings) -> list[Check]:
+def checks(found: HealthReadings, settings: Settings) -> list[Check]:
     return [
         _database(found, settings),
         _connections(found, settings),
@@ -65,7 +65,7 @@ def checks(found: Measured, settings: Settings) -> list[Check]:
     ]
 
 
-def _database(found: Measured, settings: Settings) -> Check:
+def _database(found: HealthReadings, settings: Settings) -> Check:
     which = "of your own" if settings.database_url else "embedded"
     if found.database is None:
         mend = "See whether PostgreSQL runs, and whether this machine reaches it."
@@ -77,7 +77,7 @@ def _database(found: Measured, settings: Settings) -> Check:
     return Check("Database", CheckState.FINE, words)
 
 
-def _connections(found: Measured, settings: Settings) -> Check:
+def _connections(found: HealthReadings, settings: Settings) -> Check:
     title, facts = "Connections", found.database
     words = f"This process has {found.pool} of at most {settings.database_pool_size}."
     if facts is None:
@@ -89,7 +89,7 @@ def _connections(found: Measured, settings: Settings) -> Check:
     return Check(title, CheckState.LOOK, words, mend)
 
 
-def _store(found: Measured, settings: Settings) -> Check:
+def _store(found: HealthReadings, settings: Settings) -> Check:
     local = settings.object_store_url == "local"
     which = "Originals are files in the data directory." if local else "Originals are in a bucket."
     if found.store:
@@ -102,7 +102,7 @@ def _store(found: Measured, settings: Settings) -> Check:
     return Check("Object store", CheckState.LOOK, f"{which} It does not answer.", mend)
 
 
-def _differences(found: Measured) -> Check:
+def _differences(found: HealthReadings) -> Check:
     left = sum(found.differences.values())
     if not left:
         words = "The last comparison of store and library left nothing over."
@@ -113,7 +113,7 @@ def _differences(found: Measured) -> Check:
     return Check("Store and library", CheckState.LOOK, words, mend)
 
 
-def _workers(found: Measured) -> Check:
+def _workers(found: HealthReadings) -> Check:
     if not found.workers:
         mend = "Start safelight worker, or safelight serve without --no-worker."
         return Check("Workers", CheckState.LOOK, "No worker is there: nothing is done.", mend)
@@ -132,7 +132,7 @@ def _model(settings: Settings) -> Check:
     return Check("Model", CheckState.FINE, words)
 
 
-def _children(found: Measured) -> Check:
+def _children(found: HealthReadings) -> Check:
     title = "Protection from images"
     if not found.unprotected:
         words = "Images are opened by processes that are locked in every way there is."
@@ -143,7 +143,7 @@ def _children(found: Measured) -> Check:
     return Check(title, CheckState.LOOK, words, mend)
 
 
-def _disk(found: Measured) -> Check:
+def _disk(found: HealthReadings) -> Check:
     if found.disk is None:
         return Check("Disk", CheckState.NOTED, "The system does not say how much is free.")
     free, total = readable_size(found.disk.free), readable_size(found.disk.total)
@@ -154,7 +154,7 @@ def _disk(found: Measured) -> Check:
     return Check("Disk", CheckState.LOOK, words, mend)
 
 
-def _clock(found: Measured) -> Check:
+def _clock(found: HealthReadings) -> Check:
     if found.skew is None:
         return Check("Clock", CheckState.NOTED, "The database could not be asked for the time.")
     if abs(found.skew) <= _SKEW_SECONDS:
@@ -176,7 +176,7 @@ def _address(settings: Settings) -> Check:
     return Check(title, CheckState.LOOK, words, "Put a proxy with TLS before it, and say https.")
 
 
-def _proxy(found: Measured, settings: Settings) -> Check:
+def _proxy(found: HealthReadings, settings: Settings) -> Check:
     title, trusted = "Proxies", settings.trusted_proxies
     if "*" in trusted:
         words = "Everybody is believed who says where a request came from."
@@ -191,7 +191,7 @@ def _proxy(found: Measured, settings: Settings) -> Check:
     return Check(title, CheckState.LOOK, words, mend)
 
 
-def _events(found: Measured, settings: Settings) -> Check:
+def _events(found: HealthReadings, settings: Settings) -> Check:
     title = "Events of a bucket"
     if found.confirmations:
         words = f"{counted(found.confirmations, 'topic')} of SNS waits to be confirmed."

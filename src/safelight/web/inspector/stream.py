@@ -72,10 +72,10 @@ class StreamHour:
 
 def told(lines: Sequence[Activity], *, inner: bool) -> list[Activity]:
     """Newest first, without those that another has said; inner ones only if asked for."""
-    of_image: dict[object, list[Activity]] = {}
+    stories: dict[str, list[Activity]] = {}
     for line in lines:
-        of_image.setdefault(line.data.get("imageId"), []).append(line)
-    kept = (one for group in of_image.values() for one in joined(group))
+        stories.setdefault(line.subject, []).append(line)
+    kept = (one for story in stories.values() for one in joined(story))
     shown = (one for one in kept if inner or not _is_inner(one))
     return sorted(shown, key=lambda line: line.seq, reverse=True)
 

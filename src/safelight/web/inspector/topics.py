@@ -40,6 +40,9 @@ TOPICS: Final = (
 # Steps between what happened and what came of it: the stream can be followed without them.
 STEPS: Final = frozenset({"upload_stored", "classification_workflow_started"})
 
+# It says who sent an upload, which the line that is shown does not.
+SENDER: Final = "image_uploaded"
+
 # What many of a kind are called together.
 MANY: Final[Mapping[str, str]] = {
     "upload_ingested": "images were uploaded",
@@ -96,7 +99,7 @@ class StreamFilter:
             known = [*messages.types, *messages.inner(admin=admin)]
         else:
             allowed = [kind for kind in messages.types if kind not in STEPS]
-            allowed = known = [*allowed, *(sorted(FOR_ADMINS) if admin else ())]
+            allowed = known = [*allowed, SENDER, *(sorted(FOR_ADMINS) if admin else ())]
         return self._of_topics(known) if self.only else allowed
 
     def _of_topics(self, known: Iterable[str]) -> list[str]:

@@ -21,7 +21,7 @@ from safelight.library.reconcile.reconcile import LibraryReconcile
 from safelight.objects.notifications import repo as notifications
 from safelight.objects.store import ObjectStore
 from safelight.settings import Settings
-from safelight.web.health.checks import Check, CheckState, Measured, checks
+from safelight.web.health.checks import Check, CheckState, HealthReadings, checks
 from safelight.web.operations.read import disk
 from safelight.web.rendering import Context, PagesDep
 
@@ -58,12 +58,12 @@ async def health_page(request: Request, caller: AsOperator, pages: PagesDep) -> 
     return await pages.render(request, page)
 
 
-async def _measured(request: Request) -> Measured:
+async def _measured(request: Request) -> HealthReadings:
     find = services(request).get
     db, engine, clock = find(Database), find(Engine), find(Clock)
     workers = await _asked(watched.workers(db)) or []
     waiting = await _asked(notifications.confirmations(db, clock.now_ms())) or []
-    return Measured(
+    return HealthReadings(
         database=await _asked(repo.facts(db)),
         pool=len(db.pool),
         store=await _answers(find(ObjectStore).check()),

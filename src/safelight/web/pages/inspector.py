@@ -26,7 +26,7 @@ router = APIRouter(include_in_schema=False)
 _MOST_SHOWN = 300  # lines that a page keeps while it follows
 _LOOK_MS = 10_000  # what is not told live is looked for
 _MOST_MINUTES = 15 * 60
-Seq = Annotated[int | None, Query(ge=0, lt=2**63)]
+LineSeq = Annotated[int | None, Query(ge=0, lt=2**63)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +122,9 @@ def filter_from(
     return StreamFilter(keys, inner, text)
 
 
-def place_from(before: Seq = None, after: Seq = None, around: Seq = None) -> StreamPlace:
+def place_from(
+    before: LineSeq = None, after: LineSeq = None, around: LineSeq = None
+) -> StreamPlace:
     if sum(one is not None for one in (before, after, around)) > 1:
         raise InvalidRequest("Say before, after or around a line, and not two of them.")
     return StreamPlace(before, after, around)
