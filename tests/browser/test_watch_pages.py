@@ -48,7 +48,7 @@ def line(page: Page, text: str) -> Locator:
 def fine(page: Page) -> None:
     """To axe, in both lights, and within the window."""
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        page.emulate_media(color_scheme=scheme)
         assert look(page) == []
     width = page.viewport_size["width"] if page.viewport_size else 0
     assert page.evaluate("() => document.documentElement.scrollWidth") <= width
@@ -86,6 +86,16 @@ def test_two_windows_follow_pause_and_go_on(visit: Visit, server: Server) -> Non
     expect(flurry.locator(".happening").first).to_be_visible()
     fine(page)
     assert page.evaluate("() => window.stayed"), "it was not loaded anew"
+
+    # A page that follows for days does not grow.
+    other.locator("activity-stream").evaluate("stream => (stream.dataset.most = 8)")
+    older = other.get_by_role("link", name="Show what was before")
+    expect(older).to_be_hidden()
+    upload(server, "one-more.jpg")
+    expect(line(other, "one-more.jpg").filter(has_text="Labelled")).to_have_count(1)
+    expect(other.locator(".happening")).to_have_count(8)
+    older.click()
+    expect(line(other, "cat.jpg").filter(has_text="uploaded it")).to_be_visible()
 
 
 def test_topics_names_and_times(visit: Visit, server: Server) -> None:
@@ -190,7 +200,7 @@ def test_on_a_phone_and_without_scripts(visit: Visit, server: Server) -> None:
     expect(page.locator("[data-key=Database]")).to_contain_text("PostgreSQL")
 
     plain = visit(STREAM, java_script_enabled=False)
-    expect(plain.locator(".happening", has_text="late.jpg").first).to_be_visible()
+    expect(plain.locator(".happening", has_text="late.jpg").first).to_be_attached()
     plain.get_by_role("link", name="Inner events").click()
     expect(plain.locator(".happening", has_text="looked at").first).to_be_attached()
     plain.get_by_label("When (UTC)").fill("2020-01-01T00:00")

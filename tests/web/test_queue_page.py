@@ -69,7 +69,7 @@ async def test_what_waits_and_what_fails(app: Application) -> None:
     async with browser(app) as client:
         page = words(await read(client, QUEUE))
         assert re.search(r"submissions\.process 1 0 0 0 \d+ s", page)
-        assert "1 of classification.run waits for what is away" in page
+        assert "classification.run : 1 waits for what is away" in page
         assert "and spends no attempt : The model <slept>." in page.replace("attempt:", "attempt :")
         assert "kinds with nothing to do" in page
         assert "Too slow" in page

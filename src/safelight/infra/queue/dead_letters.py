@@ -5,7 +5,7 @@ Each of the three is one transaction with its line of history. A dead letter tha
 remembered for two days, so that redriving it again is a conflict even after it ended.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -133,9 +133,13 @@ class DeadLetters:
     async def count(self, organization: str | None = None) -> int:
         return await repo.count_dead(self._db, organization, None, None)
 
-    async def groups(self, organization: str | None = None) -> list[watched.LetterGroup]:
-        """By kind and by what they died of, the largest first."""
-        return await watched.dead_groups(self._db, organization)
+    async def groups(self, few: int, organization: str | None = None) -> list[watched.LetterGroup]:
+        """By kind and by what they died of, the largest first, with the latest few of each."""
+        return await watched.dead_groups(self._db, organization, few)
+
+    async def among(self, ids: Sequence[int]) -> dict[int, DeadLetter]:
+        """Those of these that are still there."""
+        return {row["id"]: self._letter(row) for row in await repo.dead_among(self._db, ids)}
 
     # Many at once: a bounded number, each by itself, so that whoever asked goes on where it ended
 

@@ -284,6 +284,14 @@ async def dead_letters(
 
 
 @read
+async def dead_among(db: Db, ids: Sequence[int]) -> list[asyncpg.Record]:
+    """Those that are still dead letters."""
+    return await db.fetch(
+        f"SELECT {_LETTER} FROM jobs WHERE id = ANY($1) AND status = 'dead'", list(ids)
+    )
+
+
+@read
 async def count_dead(db: Db, *narrowed: str | None) -> int:
     """`narrowed` to an organization, a kind and a code of errors, or None."""
     statement = f"SELECT count(*) FROM jobs WHERE status = 'dead' AND {_OF} AND {_OF_KIND_AND_CODE}"

@@ -14,8 +14,8 @@ class LetterGroup:
     code: str
     count: int
     organizations: int
-    since: int
     latest: int
+    newest: Sequence[int]  # ids of a few, the latest death first
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,18 +58,19 @@ class AwayNotice:
 
 
 @read
-async def dead_groups(db: Database, organization: str | None) -> list[LetterGroup]:
-    """One pass over the dead ones; the largest group first."""
+async def dead_groups(db: Database, organization: str | None, few: int) -> list[LetterGroup]:
+    """One pass over the dead ones; the largest group first, with the ids of a few of each."""
     rows = await db.fetch(
         """
         SELECT kind, coalesce(error ->> 'code', '') AS code, count(*) AS count,
                count(DISTINCT organization) AS organizations,
-               (extract(epoch FROM min(died_at)) * 1000)::bigint AS since,
-               (extract(epoch FROM max(died_at)) * 1000)::bigint AS latest
+               (extract(epoch FROM max(died_at)) * 1000)::bigint AS latest,
+               (array_agg(id ORDER BY died_at DESC, id DESC))[1:$2] AS newest
         FROM jobs WHERE status = 'dead' AND ($1::text IS NULL OR organization = $1)
         GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2
         """,
         organization,
+        few,
     )
     return [LetterGroup(**row) for row in rows]
 

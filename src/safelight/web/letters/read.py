@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import Depends, Query
 
 from safelight.http.paging import Cursors
-from safelight.infra.queue.jobs import DeadLetter
+from safelight.infra.queue.jobs import DeadLetter, JobId
 from safelight.infra.queue.queue import Queue
 from safelight.infra.queue.watched import LetterGroup
 from safelight.web.letters.shown import LetterGroupShown, LetterRow, Letters
 from safelight.web.pictures import Thing, thing_of, with_pictures
 
-_MOST_GROUPS, _OF_EACH, _PER_PAGE = 30, 5, 25
+_MOST_GROUPS, _OF_EACH, _PER_PAGE = 20, 3, 25
 _PURPOSE = "letters-page"
 
 
@@ -56,15 +56,20 @@ class LetterReads:
     visible: Collection[str]
 
     async def all(self, which: WhichLetters) -> Letters:
-        groups = await self.queue.dead_letters.groups(self.organization)
+        groups = await self.queue.dead_letters.groups(_OF_EACH, self.organization)
         total = sum(group.count for group in groups)
         if which.alone:
             return await self._alone(which, groups, total)
-        shown = [
-            LetterGroupShown(group, await self._rows(await self._latest(group)))
-            for group in groups[:_MOST_GROUPS]
+        return Letters(await self._shown(groups[:_MOST_GROUPS]), total)
+
+    async def _shown(self, groups: list[LetterGroup]) -> list[LetterGroupShown]:
+        ids = [one for group in groups for one in group.newest]
+        found = await self.queue.dead_letters.among(ids)
+        rows = {row.letter.id: row for row in await self._rows(list(found.values()))}
+        return [
+            LetterGroupShown(group, [rows[JobId(one)] for one in group.newest if one in found])
+            for group in groups
         ]
-        return Letters(shown, total)
 
     async def _alone(self, which: WhichLetters, groups: list[LetterGroup], total: int) -> Letters:
         wanted = [g for g in groups if (g.kind, g.code) == (which.kind, which.code)]
@@ -78,9 +83,6 @@ class LetterReads:
         is_more = len(found) > _PER_PAGE
         more = self.cursors.make(purpose, rows[-1].letter.cursor) if is_more else None
         return Letters([LetterGroupShown(wanted[0], rows)], total, alone=True, more=more)
-
-    async def _latest(self, group: LetterGroup) -> list[DeadLetter]:
-        return (await self._page(group, None, _OF_EACH))[:_OF_EACH]
 
     async def _page(
         self, group: LetterGroup, before: tuple[int, int] | None, limit: int
