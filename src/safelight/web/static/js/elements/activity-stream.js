@@ -12,6 +12,7 @@ const AT_THE_TOP = 200;
 class ActivityStream extends HTMLElement {
   #leaving;
   #timer;
+  #due = Infinity;
   #held = [];
   #isAsking = false;
   #isPaused = false;
@@ -27,6 +28,7 @@ class ActivityStream extends HTMLElement {
     this.#verb("pause").addEventListener("click", () => this.#pause(!this.#isPaused), { signal });
     this.#verb("show").addEventListener("click", () => this.#resume(), { signal });
     listen({ p: ["Pause, or go on", () => this.#pause(!this.#isPaused)], n: ["Show what is new", () => this.#resume()] }, signal);
+    this.addEventListener("error", ({ target }) => target.remove(), { capture: true, signal }); // a picture that went
     this.#verb("pause").hidden = false;
     this.#wait();
   }
@@ -51,8 +53,12 @@ class ActivityStream extends HTMLElement {
     else this.#soon(GATHER);
   }
 
+  // The earliest wish counts, so that a storm of news does not put it off for ever.
   #soon(pause) {
+    const due = performance.now() + pause;
+    if (due >= this.#due) return;
     clearTimeout(this.#timer);
+    this.#due = due;
     this.#timer = setTimeout(() => this.#look(), pause);
   }
 
@@ -61,6 +67,7 @@ class ActivityStream extends HTMLElement {
   }
 
   async #look() {
+    this.#due = Infinity;
     if (this.#isAsking) return this.#soon(GATHER);
     this.#isAsking = true;
     try {
