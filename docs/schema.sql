@@ -3462,7 +3462,9 @@ CREATE TABLE public.job_throughput (
 
 CREATE TABLE public.job_workers (
     owner text NOT NULL,
-    enrolled_at timestamp with time zone DEFAULT now() NOT NULL
+    enrolled_at timestamp with time zone DEFAULT now() NOT NULL,
+    node text DEFAULT ''::text NOT NULL,
+    version text DEFAULT ''::text NOT NULL
 );
 
 CREATE TABLE public.jobs (

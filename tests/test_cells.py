@@ -47,6 +47,8 @@ WHOLE: dict[str, str] = {
     "infra/queue/repo.py _DEAD jobs": "the head of two: an organization's letters, and the operator's",
     "infra/queue/repo.py give_back jobs": _CLAIMS,
     "infra/queue/repo.py status jobs": _OPERATOR,
+    "infra/queue/watched.py waits_for jobs": _OPERATOR,
+    "infra/queue/watched.py workers jobs": _OPERATOR,
     "infra/feed.py newest activity": _UPKEEP,
     "ingest/repo.py knows_any images": "whether a database is new",
     "library/repo.py purge_tombstones tombstones": _UPKEEP,

@@ -15,7 +15,7 @@ from points import decorators, parsed
 _MOVED = {"kv": "kv"}
 # Where the tables of an infra section are named; a feature's are in its repos and its sql file.
 _HOMES = {
-    "queue": ("infra/queue/repo.py", "sql/queue.sql"),
+    "queue": ("infra/queue/repo.py", "infra/queue/watched.py", "sql/queue.sql"),
     "kv": ("infra/kv.py", "sql/kv.sql"),
     "identity": ("infra/identity.py",),
     "stretches": ("infra/stretches.py", "sql/stretches.sql"),

@@ -20,6 +20,7 @@ from safelight.approvals.workflow import Approvals, Question
 from safelight.objects.store import StoreUnavailable
 from safelight.submissions.policies.policies import Policies
 from safelight.submissions.policies.policy import Looks, PolicyOverrides
+from safelight.submissions.recovery.by_hand import ByHand
 from safelight.submissions.submit import SubmissionRequest, Submit
 from submissions.deaths import Errand, killed_at
 from submissions.desk import ORG, PROCESS, Desk
@@ -175,6 +176,18 @@ async def recover(desk: Desk) -> None:
     await desk.recovery.run()
 
 
+async def try_now(desk: Desk) -> None:
+    await by_hand(desk).try_now(await desk.db.fetchval("SELECT id FROM submissions"), ADA)
+
+
+async def give_up(desk: Desk) -> None:
+    await by_hand(desk).give_up(await desk.db.fetchval("SELECT id FROM submissions"), ADA)
+
+
+def by_hand(desk: Desk) -> ByHand:
+    return ByHand(desk.recovery.units, desk.recovery.tempo)
+
+
 async def ask(desk: Desk) -> None:
     await desk.registry.get(Approvals).request_approval(Question(ORG, "May I?", "", ADA))
 
@@ -264,6 +277,20 @@ STORIES = (
         {"retries": [], "waits": [], "jobs": [], "told": ["run_attempt"]},
         {"retries": ["0"], "waits": ["1"], "jobs": [PROCESS], "incidents": ["STORAGE_ERROR"],
          "told": ["run_attempt", "submission_retried"]},
+    ),
+    Story(
+        ("submissions.spend", "kv.compare_and_set", "queue.enqueue", "unit.close"), a_stuck_one,
+        try_now,
+        {"retries": [], "jobs": [], "incidents": ["MODEL_ERROR"], "told": ["run_attempt"]},
+        {"retries": ["1"], "jobs": [PROCESS], "incidents": ["MODEL_ERROR"],
+         "told": ["run_attempt", "submission_retried"]},
+    ),
+    Story(
+        ("submissions.move", "submissions.forget", "queue.enqueue", "unit.close"), a_stuck_one,
+        give_up,
+        {"states": ["TIER2_SCANNING"], "inflight": ["TIER2_SCANNING"], "objects": ["submissions"]},
+        {"states": ["REJECTED"], "inflight": [], "retries": [], "jobs": [],
+         "moves": [*WAY[:3], "REJECTED"]},
     ),
     Story(
         ("approvals.add", "unit.close"), nothing, ask,

@@ -1,4 +1,4 @@
-"""Submissions, approvals and the queue as a browser without scripts meets them."""
+"""Submissions and approvals as a browser without scripts meets them."""
 
 import html
 import re
@@ -17,17 +17,14 @@ from safelight.accounts.tokens import Tokens
 from safelight.approvals.lifecycle import ApprovalStatus
 from safelight.approvals.workflow import Approvals, Question
 from safelight.infra.injected import Clock
-from safelight.infra.queue.queue import Queue
 from safelight.objects.store import Facts, ObjectStore
 from safelight.submissions.findings import Severity
 from safelight.submissions.jobs import PROCESS
 from safelight.submissions.lifecycle import SubmissionState
-from safelight.submissions.recovery.failures import FailureClass
-from safelight.submissions.repo import count_incident
 from safelight.web.charts import BarPart, Hour, draw
 from safelight.web.publishing import duration, steps
 
-LIST, WORKFLOW, QUEUE = "/app/default/submissions", "/app/default/workflow", "/admin/queue"
+LIST, WORKFLOW = "/app/default/submissions", "/app/default/workflow"
 HTML = {"accept": "text/html,application/xhtml+xml"}
 ODD = "ä \"<b>&'.jpg"
 
@@ -238,24 +235,6 @@ async def test_only_approvers_are_offered_a_decision(app: Application) -> None:
         assert (await member.post(f"{WORKFLOW}/{wanted}/approve")).status_code == 403
 
 
-async def test_the_queue_page(app: Application) -> None:
-    address, now = await submitted(app), app.registry.get(Clock).now_ms()
-    for kind in (FailureClass.SCAN_TIMEOUT, FailureClass.SCAN_TIMEOUT, FailureClass.MODEL_ERROR):
-        async with app.db.transaction() as connection:
-            await count_incident(connection, kind, 55_000, now)
-    async with browser(app) as client:
-        page = words(await read(client, QUEUE))
-        assert re.search(r"submissions\.process 1 0 0 0 \d+ s", page)
-        assert "Too slow" in page
-        assert " 2 55 s " in page
-        await app.db.execute("DELETE FROM jobs WHERE kind = $1", PROCESS.name)
-        await change(app, address, updated_at=now - 600_000)
-        stuck = words(await read(client, QUEUE))
-        assert f"{address.rpartition('/')[2]} Received 10 min" in stuck
-    async with await as_role(app, Role.ADMIN) as admin:
-        await read(admin, QUEUE, 403)
-
-
 async def dead(app: Application) -> int:
     error = {"code": "E", "message": "It <broke>."}
     job: int = await app.db.fetchval(
@@ -264,42 +243,6 @@ async def dead(app: Application) -> int:
         error,
     )
     return job
-
-
-async def test_dead_letters_are_redriven_and_discarded(app: Application) -> None:
-    await submitted(app)
-    job = await dead(app)
-    async with browser(app) as client:
-        page = words(await read(client, QUEUE))
-        assert "It <broke>. E default · " in page
-        answer = await client.post(f"{QUEUE}/dead-letters/{job}/redrive")
-        assert (answer.status_code, answer.headers["location"]) == (303, QUEUE)
-        again = await client.post(f"{QUEUE}/dead-letters/{job}/redrive")
-        assert (again.status_code, "redriven already" in words(again.text)) == (409, True)
-        await dead(app)
-        assert (await client.post(f"{QUEUE}/dead-letters/{job}/discard")).status_code == 303
-        assert (await client.post(f"{QUEUE}/dead-letters/{2**70}/discard")).status_code == 404
-        assert await app.registry.get(Queue).dead_letters.page() == []
-        assert "Dead letters None." in words(await read(client, QUEUE))
-
-
-async def test_all_of_a_kind_are_redriven_and_discarded(app: Application) -> None:
-    await submitted(app)
-    kind = f"?kind={PROCESS.name}"
-    async with browser(app) as client:
-        assert "Redrive all" not in await read(client, QUEUE)
-        await dead(app)
-        page = words(await read(client, QUEUE))
-        assert f"{PROCESS.name} 1 dead letter Redrive all… Up to 1 of them run again" in page
-        answer = await client.post(f"{QUEUE}/dead-letters/redrive{kind}")
-        assert answer.status_code == 303
-        page = words(await read(client, answer.headers["location"]))
-        assert "1 redriven, 0 of that kind remain." in page
-        await dead(app)
-        answer = await client.post(f"{QUEUE}/dead-letters/discard{kind}")
-        page = words(await read(client, answer.headers["location"]))
-        assert "1 discarded, 0 of that kind remain." in page
-        assert "Dead letters None." in page
 
 
 @pytest.mark.parametrize("over", ["/api/v1/admin", "/api/organizations/default"])

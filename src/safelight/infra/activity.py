@@ -273,13 +273,13 @@ async def latest(
     tells that there is more."""
     rows = await db.fetch(
         """
-        SELECT DISTINCT seq, type, at, data FROM unnest($2::text[]) AS wanted (subject)
-        CROSS JOIN LATERAL (
-            (SELECT seq, type, at, data FROM activity
+        SELECT DISTINCT ON (seq) story.*
+        FROM unnest($2::text[]) AS wanted (subject) CROSS JOIN LATERAL (
+            (SELECT seq, type, at, data, subject, also FROM activity
              WHERE organization = $1 AND subject = wanted.subject AND seq < $3
              ORDER BY seq DESC LIMIT $4)
             UNION ALL
-            (SELECT seq, type, at, data FROM activity
+            (SELECT seq, type, at, data, subject, also FROM activity
              WHERE organization = $1 AND also = wanted.subject AND seq < $3
              ORDER BY seq DESC LIMIT $4)
         ) AS story ORDER BY seq DESC LIMIT $4
@@ -289,7 +289,7 @@ async def latest(
         2**63 - 1 if before is None else before,
         limit + 1,
     )
-    return [Activity(row["seq"], row["type"], row["at"], row["data"]) for row in rows]
+    return [Activity(*row) for row in rows]
 
 
 @read

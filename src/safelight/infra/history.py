@@ -35,6 +35,7 @@ class Activity:
     at: int
     data: dict[str, Any]
     subject: str = ""  # in the feed; a story is about the one it was asked for
+    also: str | None = None  # likewise
 
     def as_history(self) -> dict[str, Any]:
         story = {key: self.data[key] for key in STORY if key in self.data}

@@ -208,6 +208,17 @@ async def of_markers(
 
 
 @read
+async def of_names(db: Database, organization: str, names: Sequence[str]) -> dict[str, Entry]:
+    """Those that there are, whichever upload each stands for now."""
+    rows = await db.fetch(
+        entries("SELECT * FROM uploads WHERE organization = $1 AND name = ANY($2)"),
+        organization,
+        names,
+    )
+    return {row["name"]: entry_of(row) for row in rows}
+
+
+@read
 async def is_current(db: Database, organization: str, name: str, marker: str, run: int) -> bool:
     """Whether the entry still stands for that upload, and waits for that run."""
     return bool(

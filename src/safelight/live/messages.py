@@ -36,6 +36,10 @@ class Messages:
     def types(self) -> list[str]:
         return list(self._fields)
 
+    def inner(self, *, admin: bool) -> list[str]:
+        """The declared types that a caller gets beyond the public ones."""
+        return sorted(INNER | FOR_ADMINS if admin else INNER)
+
     def show(self, activity: Activity) -> dict[str, Any]:
         data, names = activity.data, self._fields.get(activity.type)
         fields = data if names is None else {name: data[name] for name in names if name in data}
@@ -48,7 +52,7 @@ class Messages:
 
     def choose(self, asked: Sequence[str], *, admin: bool) -> list[str] | None:
         """The types a caller gets who asks for these; None: all there are."""
-        inner = INNER | FOR_ADMINS if admin else INNER
+        inner = self.inner(admin=admin)
         known = {*self._fields, *INNER, *FOR_ADMINS, EVERYTHING}
         if unknown := [kind for kind in asked if kind not in known]:
             raise InvalidRequest(f"types: there is no type {unknown[0]}. Name types, or *.")

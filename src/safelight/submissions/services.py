@@ -27,6 +27,7 @@ from safelight.submissions.models.vision import Vision
 from safelight.submissions.policies.policies import Policies
 from safelight.submissions.policies.recognition import Recognition
 from safelight.submissions.process import Process, Runs
+from safelight.submissions.recovery.by_hand import ByHand
 from safelight.submissions.recovery.decide import Tempo
 from safelight.submissions.recovery.recover import Recovery
 from safelight.submissions.scan import LoadedModels, Scan
@@ -67,6 +68,7 @@ def open_submissions(
             approvals,
             Submit(units, store, base.ids, known),
             endings,
+            ByHand(units, tempo),
             Policies(units, settings, base.ids),
             Recognition(store, sandbox, _bounds(settings), known, settings.data_dir),
             tempo,

@@ -23,6 +23,7 @@ PAGES: Final = (
     Link("Generate", "/app/{org}/generate", "spark", also=("/app/{org}/library",)),
     Link("Publish", "/app/{org}/submissions", "publish", also=("/submit/",)),
     Link("Approvals", "/app/{org}/workflow", "approve", counts="approvals"),
+    Link("Activity", "/app/{org}/inspector", "pulse"),
 )
 UPKEEP: Final = (
     Link("Settings", "/app/{org}/settings", "settings"),

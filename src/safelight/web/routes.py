@@ -13,8 +13,11 @@ from safelight.web.pages import (
     download,
     duplicates,
     generate,
+    health,
     home,
     image,
+    inspector,
+    letters,
     members,
     password,
     queue,
@@ -45,12 +48,15 @@ for page in (
     submissions,
     submission,
     workflow,
+    inspector,
+    letters,
     queue,
     members,
     tokens,
     rules,
     usage,
     spending,
+    health,
 ):
     router.include_router(page.router)
 

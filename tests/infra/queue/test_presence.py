@@ -15,7 +15,7 @@ from safelight.infra.queue.jobs import Done, Job, Verdict
 from safelight.infra.queue.presence import Missing, Presence
 from safelight.testing.waiting import until
 
-SESSIONS = "query ~ 'job_enrol' OR query = 'SELECT 1'"
+SESSIONS = "query ~ 'job_enrol|UPDATE job_workers' OR query = 'SELECT 1'"
 HOUR = 3600.0
 
 
@@ -47,7 +47,7 @@ async def test_one_that_lost_its_session_and_lives_keeps_its_jobs(database: Data
 
 
 async def test_one_that_cannot_be_seen_is_not_looked_for(database: Database) -> None:
-    presence = Presence(database, "me", 0.05)
+    presence = Presence(database, "me", "node_1", 0.05)
     await presence.start()
     await until(partial(enrolled, database, 1))
     failpoints.arm("queue.enrol", "raise")
@@ -70,7 +70,7 @@ async def test_a_session_that_is_lost_while_it_stops(
         return sessions[-1]
 
     monkeypatch.setattr(module, "connect", connect)
-    presence = Presence(database, "me", HOUR)
+    presence = Presence(database, "me", "node_1", HOUR)
     await presence.start()
     [session] = sessions
     session.terminate()

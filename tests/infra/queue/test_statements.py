@@ -298,7 +298,7 @@ async def test_enrolling_forgets_those_who_left_long_ago(database: Database) -> 
     async with database.connection() as session:
         await session.execute("SELECT presence_lock('there')")
         async with database.connection() as enrolling:
-            await repo.enrol(enrolling, "me")
+            await repo.enrol(enrolling, "me", "node_1", "0")
             await enrolling.execute("SELECT pg_advisory_unlock_all()")
         await session.execute("SELECT pg_advisory_unlock_all()")
     left = await database.fetch("SELECT owner FROM job_workers ORDER BY 1")

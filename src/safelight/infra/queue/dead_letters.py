@@ -5,7 +5,7 @@ Each of the three is one transaction with its line of history. A dead letter tha
 remembered for two days, so that redriving it again is a conflict even after it ended.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,7 +16,7 @@ from safelight.errors import Conflict, NotFound, SafelightError
 from safelight.infra import kv
 from safelight.infra.activity import Unit, Units
 from safelight.infra.history import SYSTEM, Line
-from safelight.infra.queue import repo
+from safelight.infra.queue import repo, watched
 from safelight.infra.queue.handlers import Handler
 from safelight.infra.queue.jobs import (
     DAY,
@@ -54,6 +54,15 @@ class Settled:
     remaining: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Which:
+    """Of many: whose, of which kind, and what they died of; None narrows nothing."""
+
+    organization: str | None
+    kind: str | None
+    code: str | None
+
+
 class DeadLetters:
     """`organization` narrows a verb to one tenant's; None means everybody's and the system's."""
 
@@ -72,12 +81,13 @@ class DeadLetters:
         *,
         organization: str | None = None,
         kind: str | None = None,
+        code: str | None = None,
         before: tuple[int, int] | None = None,
         limit: int = 50,
     ) -> list[DeadLetter]:
         """Latest death first; one more than `limit` tells that there are more. `before` is the
-        `cursor` of the last one seen."""
-        rows = await repo.dead_letters(self._db, organization, kind, before, limit + 1)
+        `cursor` of the last one seen, `code` that of what it died of."""
+        rows = await repo.dead_letters(self._db, organization, kind, before, limit + 1, code)
         return [self._letter(row) for row in rows]
 
     async def bury(self, handler: Handler[P], job: Job[P], failure: Failure) -> bool:
@@ -120,48 +130,65 @@ class DeadLetters:
                 raise await self._refusal(job_id, organization)
             unit.tell(self._verb("job_discarded", job_id, row, actor))
 
+    async def count(self, organization: str | None = None) -> int:
+        return await repo.count_dead(self._db, organization, None, None)
+
+    async def groups(self, few: int, organization: str | None = None) -> list[watched.LetterGroup]:
+        """By kind and by what they died of, the largest first, with the latest few of each."""
+        return await watched.dead_groups(self._db, organization, few)
+
+    async def among(self, ids: Sequence[int]) -> dict[int, DeadLetter]:
+        """Those of these that are still there."""
+        return {row["id"]: self._letter(row) for row in await repo.dead_among(self._db, ids)}
+
     # Many at once: a bounded number, each by itself, so that whoever asked goes on where it ended
 
     async def redrive_all(
         self,
         *,
         kind: str | None = None,
+        code: str | None = None,
         organization: str | None = None,
         actor: dict[str, str] | None = None,
     ) -> Settled:
         """Those whose key has a newer job stay."""
-        return await self._all(self.redrive, kind, organization, actor)
+        return await self._all(self.redrive, _Which(organization, kind, code), actor)
 
     async def discard_all(
         self,
         *,
         kind: str | None = None,
+        code: str | None = None,
         organization: str | None = None,
         actor: dict[str, str] | None = None,
     ) -> Settled:
-        return await self._all(self.discard, kind, organization, actor)
+        return await self._all(self.discard, _Which(organization, kind, code), actor)
 
     async def _all(
         self,
         verb: Callable[..., Awaitable[None]],
-        kind: str | None,
-        organization: str | None,
+        which: _Which,
         actor: dict[str, str] | None,
     ) -> Settled:
         settled = 0
-        async for letter in self._each(kind, organization):
+        async for letter in self._each(which):
             if settled == AT_ONCE:
                 break
             with suppress(NotDead, TwinAlive, NotFound):  # somebody was quicker
-                await verb(letter.id, organization=organization, actor=actor)
+                await verb(letter.id, organization=which.organization, actor=actor)
                 settled += 1
-        return Settled(settled, await repo.count_dead(self._db, organization, kind))
+        left = await repo.count_dead(self._db, which.organization, which.kind, which.code)
+        return Settled(settled, left)
 
-    async def _each(self, kind: str | None, organization: str | None) -> AsyncIterator[DeadLetter]:
+    async def _each(self, which: _Which) -> AsyncIterator[DeadLetter]:
         before = None
         while True:
             found = await self.page(
-                organization=organization, kind=kind, before=before, limit=AT_ONCE
+                organization=which.organization,
+                kind=which.kind,
+                code=which.code,
+                before=before,
+                limit=AT_ONCE,
             )
             for letter in found[:AT_ONCE]:
                 yield letter

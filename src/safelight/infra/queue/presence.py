@@ -12,6 +12,7 @@ from contextlib import suppress
 
 import structlog
 
+from safelight import __version__
 from safelight.infra.connecting import connect
 from safelight.infra.db import Database
 from safelight.infra.queue import repo
@@ -26,9 +27,10 @@ log = structlog.get_logger()
 class Presence:
     """Of one worker."""
 
-    def __init__(self, db: Database, owner: str, every: float) -> None:
+    def __init__(self, db: Database, owner: str, node: str, every: float) -> None:
         self._db = db
         self._owner = owner
+        self._node = node
         self._every = every
         self._there = asyncio.Event()
 
@@ -62,7 +64,7 @@ class Presence:
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _: lost.set())
         try:
-            await repo.enrol(connection, self._owner)
+            await repo.enrol(connection, self._owner, self._node, __version__)
             self._there.set()
             while not lost.is_set():
                 try:

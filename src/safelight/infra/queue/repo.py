@@ -29,12 +29,15 @@ id, kind, organization, payload, error, attempts,
 _DIED = "coalesce(timestamptz 'epoch' + $3::bigint * interval '1 microsecond', 'infinity')"
 # A place in the list is compared as a whole, in the order that one index alone has.
 _DEAD = f"SELECT {_LETTER} FROM jobs WHERE status = 'dead' AND ($2::text IS NULL OR kind = $2) AND "
-_LETTERS = f"""{_DEAD} $1::text IS NULL AND (died_at, id) < ({_DIED}, $4::bigint)
+_CODE = "coalesce(error ->> 'code', '')"
+_CODED = f"AND ($6::text IS NULL OR {_CODE} = $6)"
+_LETTERS = f"""{_DEAD} $1::text IS NULL AND (died_at, id) < ({_DIED}, $4::bigint) {_CODED}
 ORDER BY jobs.died_at DESC, id DESC LIMIT $5"""
 _LETTERS_OF = f"""{_DEAD} organization >= $1
-AND (organization, died_at, id) < ($1, {_DIED}, $4::bigint)
+AND (organization, died_at, id) < ($1, {_DIED}, $4::bigint) {_CODED}
 ORDER BY organization DESC, jobs.died_at DESC, id DESC LIMIT $5"""
 _OF = "($1::text IS NULL OR organization = $1)"
+_OF_KIND_AND_CODE = f"($2::text IS NULL OR kind = $2) AND ($3::text IS NULL OR {_CODE} = $3)"
 _THAT = "id = $1 AND ($2::text IS NULL OR organization = $2)"
 _ENROL_SECONDS = 15.0  # an earlier session of the same worker may not be known to be dead yet
 
@@ -118,9 +121,12 @@ async def tend(
 
 
 @write
-async def enrol(db: Connection, owner: str) -> None:
+async def enrol(db: Connection, owner: str, node: str, version: str) -> None:
     """From now on, and until this session ends, others see that the worker is there."""
     await db.execute("SELECT job_enrol($1)", owner, timeout=_ENROL_SECONDS)
+    await db.execute(
+        "UPDATE job_workers SET node = $2, version = $3 WHERE owner = $1", owner, node, version
+    )
 
 
 @write
@@ -270,16 +276,26 @@ async def dead_letters(
     kind: str | None,
     before: tuple[int, int] | None,
     limit: int,
+    code: str | None = None,
 ) -> list[asyncpg.Record]:
     """Newest first."""
     statement = _LETTERS if organization is None else _LETTERS_OF
-    return await db.fetch(statement, organization, kind, *(before or (None, 0)), limit)
+    return await db.fetch(statement, organization, kind, *(before or (None, 0)), limit, code)
+
+
+@read
+async def dead_among(db: Db, ids: Sequence[int]) -> list[asyncpg.Record]:
+    """Those that are still dead letters."""
+    return await db.fetch(
+        f"SELECT {_LETTER} FROM jobs WHERE id = ANY($1) AND status = 'dead'", list(ids)
+    )
 
 
 @read
 async def count_dead(db: Db, *narrowed: str | None) -> int:
-    """`narrowed` to an organization and a kind, or None."""
-    return int(await db.fetchval(f"SELECT count(*) FROM ({_DEAD} {_OF}) AS dead", *narrowed))
+    """`narrowed` to an organization, a kind and a code of errors, or None."""
+    statement = f"SELECT count(*) FROM jobs WHERE status = 'dead' AND {_OF} AND {_OF_KIND_AND_CODE}"
+    return int(await db.fetchval(statement, *narrowed))
 
 
 @read

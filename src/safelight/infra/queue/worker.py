@@ -109,7 +109,7 @@ class Worker:
         self._ledger = Ledger(self._db, queue, self._handlers)
         self._unsubscribe = queue.bus.subscribe(TOPIC, self._hear, resync=self._look_at_everything)
         self._renewed = self._started = _now()
-        self._presence = Presence(self._db, queue.owner, self._lease / 3)
+        self._presence = Presence(self._db, queue.owner, queue.node, self._lease / 3)
         await self._presence.start()
         self._watchdog.start()
         self._attending = asyncio.create_task(self._attend())

@@ -103,6 +103,18 @@ def decide(progress: Progress, now: int, tempo: Tempo) -> Leave | StartAgain | G
     return StartAgain(budget.spend(now, tempo.backoff_ms), incident)
 
 
+def asked(progress: Progress, now: int, tempo: Tempo) -> Leave | StartAgain:
+    """When a person asks for it: its pause is not waited for, and where the budget is spent, one
+    more costs nothing. Whatever works on it, or waits to, is left alone all the same."""
+    why = _left_alone(progress, now, tempo)
+    if why is not None and why is not Why.TOO_SOON:
+        return Leave(why)
+    budget, incident = progress.budget, _uncounted(progress.inflight)
+    if awaited(progress, now) or budget.count >= tempo.retries:
+        return StartAgain(budget.wait(now, tempo.backoff_ms), incident)
+    return StartAgain(budget.spend(now, tempo.backoff_ms), incident)
+
+
 def _left_alone(progress: Progress, now: int, tempo: Tempo) -> Why | None:
     if not progress.state.under_way or _apart(now, progress.since) <= tempo.stuck_after_ms:
         return Why.MOVED_ON

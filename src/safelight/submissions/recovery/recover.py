@@ -25,7 +25,7 @@ from safelight.infra.history import SYSTEM, Line
 from safelight.infra.injected import iso
 from safelight.submissions import repo
 from safelight.submissions.jobs import PROCESS, SubmissionPayload
-from safelight.submissions.lifecycle import Rejection, RejectionCode, SubmissionState
+from safelight.submissions.lifecycle import Rejection, RejectionCode, Submission, SubmissionState
 from safelight.submissions.moves import SubmissionMove, move
 from safelight.submissions.recovery.decide import (
     GiveUp,
@@ -95,10 +95,10 @@ class Recovery:
             case Leave():
                 return False
             case StartAgain():
-                await _count(unit, view, progress.inflight, decision.incident)
-                await _start_again(unit, view, decision)
+                await count_unseen(unit, view, progress.inflight, decision.incident)
+                await start_again(unit, view, decision)
             case GiveUp():
-                await _count(unit, view, progress.inflight, decision.incident)
+                await count_unseen(unit, view, progress.inflight, decision.incident)
                 structlog.get_logger().error("submission.given_up", submissionId=view.submission.id)
                 change = SubmissionMove(SubmissionState.REJECTED, rejection=GAVE_UP)
                 await move(unit, view.submission, change)
@@ -107,7 +107,9 @@ class Recovery:
         return True
 
 
-async def _start_again(unit: Unit, view: SubmissionView, decision: StartAgain) -> None:
+async def start_again(
+    unit: Unit, view: SubmissionView, decision: StartAgain, actor: dict[str, str] = SYSTEM
+) -> None:
     submission, budget = view.submission, decision.budget
     if not await repo.spend(unit.connection, view, budget, unit.now):
         raise Overtaken
@@ -116,11 +118,11 @@ async def _start_again(unit: Unit, view: SubmissionView, decision: StartAgain) -
     structlog.get_logger().info(
         "submission.retried", submissionId=submission.id, count=budget.count, waits=budget.waits
     )
-    data = {"id": submission.id, "attempt": budget.starts, "actor": SYSTEM}
+    data = {"id": submission.id, "attempt": budget.starts, "actor": actor}
     unit.tell(Line(submission.subject, "submission_retried", data | budget.to_json()))
 
 
-async def _count(
+async def count_unseen(
     unit: Unit, view: SubmissionView, record: Inflight | None, incident: FailureClass | None
 ) -> None:
     """An incident that no consumer lived to tell. The record is closed with it, so that the next
@@ -157,6 +159,7 @@ def _totals(rows: Iterable[dict[str, Any]]) -> dict[str, dict[str, int]]:
 
 @dataclass(frozen=True, slots=True)
 class StuckSubmission:
+    submission: Submission
     id: str
     state: SubmissionState
     stage: SubmissionState
@@ -190,6 +193,7 @@ def _stuck(view: SubmissionView, now: int) -> StuckSubmission:
     submission, progress = view.submission, view.progress
     record, away = progress.inflight, awaited(progress, now)
     return StuckSubmission(
+        submission=submission,
         id=submission.id,
         state=submission.state,
         stage=record.stage if record else submission.state,

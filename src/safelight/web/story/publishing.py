@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from safelight.approvals.decide import EXPIRED
-from safelight.submissions.lifecycle import SubmissionState
+from safelight.submissions.lifecycle import RejectionCode, SubmissionState
 from safelight.web.story.words import Saying, Sentence, SentencePart, Telling, behind, said
 
 
@@ -31,7 +31,8 @@ def _published(told: Telling) -> tuple[SentencePart | str, ...]:
 
 
 def _rejected(told: Telling) -> tuple[SentencePart | str, ...]:
-    who = (told.who, " rejected it.") if told.by_person else ("It was rejected.",)
+    verb = " gave it up." if told.code == RejectionCode.STUCK_EXHAUSTED else " rejected it."
+    who = (told.who, verb) if told.by_person else ("It was rejected.",)
     return (*who, told.error or behind(told.reason))
 
 
@@ -55,7 +56,8 @@ _WORDS: Final = {
 def _retried(told: Telling) -> Sentence:
     due = told.moment("nextRetryAfter")
     until = (" If that does not help, the next try is at ", due, ".") if due else ()
-    return said("Safelight began the checks anew.", *until, icon="loop", tone="accent")
+    who = told.who if told.by_person else "Safelight"
+    return said(who, " began the checks anew.", *until, icon="loop", tone="accent")
 
 
 def _asked(told: Telling) -> Sentence:

@@ -22,12 +22,36 @@ _WORK: Final = {
     "generations.alarm": "Ending a generation in time",
     "generations.stop": "Stopping it at the provider",
     "generations.deliver": "Delivering what was made",
+    # By the clock
+    "ingest.sweep": "Looking for uploads that were left lying",
+    "objects.pull": "Fetching the bucket's events",
+    "objects.collect": "Clearing up files that nobody needs",
+    "objects.scrub": "Looking for damaged originals",
+    "objects.settle": "Settling writes that were in doubt",
+    "objects.tidy": "Tidying the store",
+    "objects.abort": "Ending uploads to the bucket that were broken off",
+    "library.reconcile": "Comparing store and library",
+    "library.collect_thumbnails": "Clearing up thumbnails",
+    "library.retain": "Removing what has had its time",
+    "classification.backfill": "Making up for missing thumbnails",
+    "classification.compare": "Looking for images that look alike",
+    "classification.forget": "Forgetting old labels",
+    "generations.purge": "Forgetting old generations",
+    "generations.orphans": "Looking for generations that nobody watches",
+    "approvals.expire": "Ending questions that nobody decided",
+    "submissions.recover": "Starting stuck submissions again",
+    "quotas.fold": "Adding up what organizations use",
+    "admin.upkeep": "Keeping house",
 }
 
 
-def _work(told: Telling) -> str:
-    kind = told.text("kind")
+def work_in_words(kind: str) -> str:
+    """What a job of a kind is to do."""
     return _WORK.get(kind) or (f"The work {kind}" if kind else "A piece of work")
+
+
+def _work(told: Telling) -> str:
+    return work_in_words(told.text("kind"))
 
 
 def _gave_up(told: Telling) -> Sentence:

@@ -1,0 +1,2 @@
+import "../elements/activity-stream.js";
+import "../lib/zoned.js";
