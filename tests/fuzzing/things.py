@@ -71,6 +71,7 @@ class Things:
             "submission": waiting,
             "published": published,
             "model": "studio/horizon",
+            "group": "library",
         }
 
     def here(self, method: str, path: str) -> dict[str, str]:

@@ -36,6 +36,10 @@ class Messages:
     def types(self) -> list[str]:
         return list(self._fields)
 
+    @property
+    def fields(self) -> Mapping[str, tuple[str, ...]]:
+        return self._fields
+
     def show(self, activity: Activity) -> dict[str, Any]:
         data, names = activity.data, self._fields.get(activity.type)
         fields = data if names is None else {name: data[name] for name in names if name in data}

@@ -3,7 +3,7 @@ and, as `shell`, what the frame around every page shows.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -63,6 +63,10 @@ class Pages:
         )
         self._templates.globals["static"] = assets.url
         self._templates.filters["iso"] = iso
+
+    def fragment(self, template: str, **things: Any) -> str:
+        """A part that is the same for everybody, for whoever keeps it."""
+        return self._templates.get_template(template).render(**things)
 
     async def render(self, request: Request, page: Context, status: int = 200) -> HTMLResponse:
         caller = _caller(request)

@@ -14,6 +14,7 @@ from safelight.web.pages import (
     image,
     password,
     queue,
+    reference,
     sign_in,
     submission,
     submissions,
@@ -35,6 +36,7 @@ for page in (
     submission,
     workflow,
     queue,
+    reference,
 ):
     router.include_router(page.router)
 
