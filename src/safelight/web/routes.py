@@ -13,6 +13,7 @@ from safelight.web.pages import (
     home,
     image,
     password,
+    patterns,
     queue,
     reference,
     sign_in,
@@ -37,6 +38,7 @@ for page in (
     workflow,
     queue,
     reference,
+    patterns,
 ):
     router.include_router(page.router)
 
