@@ -19,6 +19,7 @@ from safelight.web.pages import (
     sign_in,
     submission,
     submissions,
+    theme,
     upload,
     workflow,
 )
@@ -39,6 +40,7 @@ for page in (
     queue,
     reference,
     patterns,
+    theme,
 ):
     router.include_router(page.router)
 

@@ -8,6 +8,7 @@ from safelight.settings import Settings
 
 DEVICE_COOKIE = "safelight_device"
 ORGANIZATION_COOKIE = "safelight_organization"
+THEME_COOKIE = "safelight_theme"
 
 
 def welcome(response: Response, settings: Settings, opened: Opened) -> None:
@@ -22,6 +23,10 @@ def set_cookie(response: Response, settings: Settings, value: str) -> None:
 def remember_organization(response: Response, settings: Settings, name: str) -> None:
     """Where pages without an organization in their address lead back to."""
     _set(response, settings, ORGANIZATION_COOKIE, name, DEVICE_MS)
+
+
+def remember_theme(response: Response, settings: Settings, name: str) -> None:
+    _set(response, settings, THEME_COOKIE, name, DEVICE_MS)
 
 
 def clear_cookie(response: Response, settings: Settings) -> None:
