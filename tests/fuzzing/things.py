@@ -76,6 +76,7 @@ class Things:
             "prompt": SCRIPT,
             "count": "1",
             "add": "kept",
+            "group": "library",
         }
 
     def here(self, method: str, path: str) -> dict[str, str]:

@@ -20,11 +20,10 @@ PAIRS = [
 
 
 def tokens(theme: str) -> dict[str, str]:
-    light, dark = TOKENS.read_text().split("@media (prefers-color-scheme: dark)")
-    found = dict(re.findall(r"--([\w-]+): oklch\(([^)/]+)\)", light))
-    if theme == "dark":
-        found |= dict(re.findall(r"--([\w-]+): oklch\(([^)/]+)\)", dark))
-    return found
+    """A colour that is written once is the same in both."""
+    one = r"oklch\(([^)/]+)(?:/[^)]*)?\)"
+    found = re.findall(rf"--([\w-]+): (?:light-dark\({one}, {one}\)|{one});", TOKENS.read_text())
+    return {name: (dark if theme == "dark" else light) or same for name, light, dark, same in found}
 
 
 def luminance(colour: str) -> float:

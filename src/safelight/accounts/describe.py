@@ -20,7 +20,13 @@ _SCHEMES = {
     "token": {"type": "http", "scheme": "bearer", "description": "An API token, `slt_…`."},
     "session": {"type": "apiKey", "in": "cookie", "name": COOKIE},
 }
-_IN_PATH = {"name": "org", "in": "path", "required": True, "schema": {"type": "string"}}
+_IN_PATH = {
+    "name": "org",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string"},
+    "description": "The organization.",
+}
 _IN_QUERY = {
     "name": ORGANIZATION_PARAMETER,
     "in": "query",
@@ -48,11 +54,11 @@ def _complete(operation: dict[str, Any], path: str, guard: Guard) -> None:
     if isinstance(guard, Allow):
         parameter = _IN_PATH if "{org}" in path else _IN_QUERY
         operation["parameters"] = [parameter, *operation.get("parameters", [])]
-    words = [operation.get("description"), _needs(guard)]
+    words = [operation.get("description"), needs(guard)]
     operation["description"] = "\n\n".join(filter(None, words))
 
 
-def _needs(guard: Guard) -> str | None:
+def needs(guard: Guard) -> str | None:
     if isinstance(guard, Allow | AllowById):
         return f"Needs the role `{guard.role}`."
     if isinstance(guard, OperatorOnly | MetricsReader):

@@ -45,6 +45,12 @@ class MemberBody(_Camel):
 
 
 class TokenBody(_Camel):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"role": "member", "name": "camera", "expiresInSeconds": 2592000}]
+        }
+    )
+
     role: Role
     name: Annotated[str, Field(min_length=1, max_length=MOST_NAME_CHARACTERS)] = "token"
     operator: bool = False

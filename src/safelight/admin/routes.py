@@ -112,7 +112,10 @@ async def all_dead_letters(
 
 
 @router.post(
-    "/api/v1/admin/dead-letters/{job_id}/redrive", status_code=202, response_model=SettledAnswer
+    "/api/v1/admin/dead-letters/{job_id}/redrive",
+    summary="Run one again, whoever's it is",
+    status_code=202,
+    response_model=SettledAnswer,
 )
 async def redrive_any(job_id: int, caller: AsOperator, queue: QueueDep) -> Response:
     """Runs a dead job again, at once and with a full budget."""
@@ -120,14 +123,23 @@ async def redrive_any(job_id: int, caller: AsOperator, queue: QueueDep) -> Respo
     return JSONResponse({"id": job_id}, 202)
 
 
-@router.post("/api/v1/admin/dead-letters/{job_id}/discard", response_model=SettledAnswer)
+@router.post(
+    "/api/v1/admin/dead-letters/{job_id}/discard",
+    summary="Give one up, whoever's it is",
+    response_model=SettledAnswer,
+)
 async def discard_any(job_id: int, caller: AsOperator, queue: QueueDep) -> dict[str, Any]:
     """Gives a dead job up for good."""
     await queue.dead_letters.discard(job_id, actor=caller.as_actor())
     return {"id": job_id}
 
 
-@router.post("/api/v1/admin/dead-letters/redrive", status_code=202, response_model=RedrivenAnswer)
+@router.post(
+    "/api/v1/admin/dead-letters/redrive",
+    summary="Run everybody's again",
+    status_code=202,
+    response_model=RedrivenAnswer,
+)
 async def redrive_all(
     caller: AsOperator,
     queue: QueueDep,
@@ -142,7 +154,11 @@ async def redrive_all(
     return JSONResponse({"redriven": done.settled, "remaining": done.remaining}, 202)
 
 
-@router.post("/api/v1/admin/dead-letters/discard", response_model=DiscardedAnswer)
+@router.post(
+    "/api/v1/admin/dead-letters/discard",
+    summary="Give everybody's up",
+    response_model=DiscardedAnswer,
+)
 async def discard_all(
     caller: AsOperator,
     queue: QueueDep,
@@ -173,6 +189,7 @@ async def own_dead_letters(
 
 @router.post(
     "/api/organizations/{org}/dead-letters/{job_id}/redrive",
+    summary="Run one again",
     status_code=202,
     response_model=SettledAnswer,
 )
@@ -183,7 +200,11 @@ async def redrive_own(job_id: int, access: AsAdmin, queue: QueueDep) -> Response
     return JSONResponse({"id": job_id}, 202)
 
 
-@router.post("/api/organizations/{org}/dead-letters/{job_id}/discard", response_model=SettledAnswer)
+@router.post(
+    "/api/organizations/{org}/dead-letters/{job_id}/discard",
+    summary="Give one up",
+    response_model=SettledAnswer,
+)
 async def discard_own(job_id: int, access: AsAdmin, queue: QueueDep) -> dict[str, Any]:
     """Gives a dead job up for good."""
     actor = access.caller.as_actor()
@@ -192,7 +213,10 @@ async def discard_own(job_id: int, access: AsAdmin, queue: QueueDep) -> dict[str
 
 
 @router.post(
-    "/api/organizations/{org}/dead-letters/redrive", status_code=202, response_model=RedrivenAnswer
+    "/api/organizations/{org}/dead-letters/redrive",
+    summary="Run this organization's again",
+    status_code=202,
+    response_model=RedrivenAnswer,
 )
 async def redrive_all_own(access: AsAdmin, queue: QueueDep, kind: KindFilter = None) -> Response:
     """Runs this organization's dead jobs again: up to 200. Ask again while some remain and some
@@ -203,7 +227,11 @@ async def redrive_all_own(access: AsAdmin, queue: QueueDep, kind: KindFilter = N
     return JSONResponse({"redriven": done.settled, "remaining": done.remaining}, 202)
 
 
-@router.post("/api/organizations/{org}/dead-letters/discard", response_model=DiscardedAnswer)
+@router.post(
+    "/api/organizations/{org}/dead-letters/discard",
+    summary="Give this organization's up",
+    response_model=DiscardedAnswer,
+)
 async def discard_all_own(
     access: AsAdmin, queue: QueueDep, kind: KindFilter = None
 ) -> dict[str, int]:

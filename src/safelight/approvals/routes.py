@@ -29,11 +29,21 @@ class _Body(BaseModel):
 
 
 class RequestBody(_Body):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"title": "Harbour at dawn", "description": "For the spring catalogue."}]
+        }
+    )
+
     title: Annotated[Text, Field(min_length=1, max_length=200)]
     description: Annotated[Text, Field(max_length=4000)] = ""
 
 
 class ReasonBody(_Body):
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"reason": "The licence is missing."}]}
+    )
+
     reason: Annotated[Text, Field(max_length=1000)] | None = None
 
 

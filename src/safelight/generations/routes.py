@@ -47,7 +47,20 @@ Moment = Annotated[int, Field(ge=0, le=LARGEST)]
 
 
 class NewGeneration(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "studio/horizon",
+                    "input": {"prompt": "a harbour at dawn", "width": 1024, "height": 768},
+                    "count": 2,
+                    "tags": ["spring"],
+                }
+            ]
+        },
+    )
 
     model: str = Field(min_length=1, max_length=300)
     input: dict[str, Any]

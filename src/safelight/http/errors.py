@@ -18,7 +18,7 @@ from safelight.errors import SafelightError, public_words
 from safelight.http.frame import READING, SECURITY_HEADERS
 from safelight.infra.db import SHORT, STATEMENT_LOST, UNSTORABLE_TEXT
 
-PageRenderer = Callable[[Request, int, dict[str, Any]], Response]
+PageRenderer = Callable[[Request, int, dict[str, Any], Mapping[str, str]], Awaitable[Response]]
 # Paths whose contract has its own words for a database that is away.
 UnavailableAs = Mapping[str, type[SafelightError]]
 
@@ -55,7 +55,7 @@ def install(
         if isinstance(exception, HTTPException) and exception.headers:
             headers.update(exception.headers)  # Allow, on 405
         response = (
-            render_page(request, error.status, body)
+            await render_page(request, error.status, body, headers)
             if _wants_page(request)
             else JSONResponse(body, error.status)
         )

@@ -40,6 +40,10 @@ class Messages:
         """The declared types that a caller gets beyond the public ones."""
         return sorted(INNER | FOR_ADMINS if admin else INNER)
 
+    @property
+    def fields(self) -> Mapping[str, tuple[str, ...]]:
+        return self._fields
+
     def show(self, activity: Activity) -> dict[str, Any]:
         data, names = activity.data, self._fields.get(activity.type)
         fields = data if names is None else {name: data[name] for name in names if name in data}

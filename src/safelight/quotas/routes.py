@@ -26,7 +26,11 @@ Most = Annotated[int, Field(ge=0, le=2**60)] | None
 class LimitsBody(BaseModel):
     """What is null or left out is the instance's limit; 0: no limit."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid")
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        json_schema_extra={"examples": [{"storedBytes": 53687091200, "uploadsPerMinute": 600}]},
+    )
 
     stored_bytes: Most = None
     uploads_per_minute: Most = None

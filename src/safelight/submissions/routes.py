@@ -48,7 +48,9 @@ PRIVATE_CACHE = "private, no-store"
 class SourceBody(BaseModel):
     """Exactly one of them."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"examples": [{"upload": "harbour.jpg"}]}
+    )
 
     upload: Annotated[str, Field(min_length=1, max_length=1024)] | None = None
     artifact: Annotated[str, Field(min_length=1, max_length=64)] | None = None
@@ -64,7 +66,12 @@ class SourceBody(BaseModel):
 
 
 class SubmitBody(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [{"source": {"upload": "harbour.jpg"}, "title": "Harbour at dawn"}]
+        },
+    )
 
     source: SourceBody
     title: (

@@ -28,6 +28,7 @@ PAGES: Final = (
 UPKEEP: Final = (
     Link("Settings", "/app/{org}/settings", "settings"),
     Link("Operations", "/admin/queue", "operations", also=("/admin/",), operator=True),
+    Link("API", "/reference", "book"),
 )
 # What a thumb reaches on a phone; the others are behind the last of its four, More.
 AT_HAND: Final = ("Library", "Publish", "Approvals")

@@ -3,7 +3,7 @@ and, as `shell`, what the frame around every page shows.
 """
 
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
@@ -21,6 +21,7 @@ from safelight.web import navigation
 from safelight.web.assets import Assets, compressed
 from safelight.web.navigation import NavigationItem, OrganizationLink
 from safelight.web.session_cookie import ORGANIZATION_COOKIE, remember_organization, set_cookie
+from safelight.web.theme import theme_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +42,7 @@ class Shell:
     pages: list[NavigationItem]
     upkeep: list[NavigationItem]
     places: list[OrganizationLink]
+    theme: str  # one of theme.py
 
     @property
     def at_hand(self) -> list[NavigationItem]:
@@ -63,6 +65,10 @@ class Pages:
         )
         self._templates.globals["static"] = assets.url
         self._templates.filters["iso"] = iso
+
+    def fragment(self, template: str, **things: Any) -> str:
+        """A part that is the same for everybody, for whoever keeps it."""
+        return self._templates.get_template(template).render(**things)
 
     async def render(self, request: Request, page: Context, status: int = 200) -> HTMLResponse:
         caller = _caller(request)
@@ -127,12 +133,14 @@ def _caller(request: Request) -> Caller | None:
 def _shell(
     request: Request, caller: Caller | None, organization: str | None, counts: dict[str, int]
 ) -> Shell:
+    theme = theme_of(request)
     if caller is None:
-        return Shell(None, None, [], [], [])
+        return Shell(None, None, [], [], [], theme)
     here = request.url.path
 
     def items(links: tuple[navigation.Link, ...]) -> list[NavigationItem]:
         return navigation.items(links, caller, organization, here, counts)
 
     places = navigation.places(caller, organization, here)
-    return Shell(caller, organization, items(navigation.PAGES), items(navigation.UPKEEP), places)
+    pages, upkeep = items(navigation.PAGES), items(navigation.UPKEEP)
+    return Shell(caller, organization, pages, upkeep, places, theme)

@@ -20,12 +20,15 @@ from safelight.web.pages import (
     letters,
     members,
     password,
+    patterns,
     queue,
+    reference,
     rules,
     sign_in,
     spending,
     submission,
     submissions,
+    theme,
     tokens,
     upload,
     usage,
@@ -57,6 +60,9 @@ for page in (
     usage,
     spending,
     health,
+    reference,
+    patterns,
+    theme,
 ):
     router.include_router(page.router)
 

@@ -10,6 +10,7 @@ from safelight.settings import Settings
 
 DEVICE_COOKIE = "safelight_device"
 ORGANIZATION_COOKIE = "safelight_organization"
+THEME_COOKIE = "safelight_theme"
 _SHOWN_ONCE_COOKIE = "safelight_new_{}"
 _SHOWN_ONCE_MS = 60_000
 _LONGEST_AGENT = 300
@@ -47,6 +48,10 @@ def set_cookie(response: Response, settings: Settings, value: str) -> None:
 def remember_organization(response: Response, settings: Settings, name: str) -> None:
     """Where pages without an organization in their address lead back to."""
     _set(response, settings, ORGANIZATION_COOKIE, name, DEVICE_MS)
+
+
+def remember_theme(response: Response, settings: Settings, name: str) -> None:
+    _set(response, settings, THEME_COOKIE, name, DEVICE_MS)
 
 
 def clear_cookie(response: Response, settings: Settings) -> None:

@@ -27,7 +27,11 @@ _Some = Annotated[str | None, Field(min_length=1, max_length=200)]
 
 
 class NewReclassification(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"label": "lakeside", "dryRun": True}]},
+    )
 
     label: _Some = None
     notBy: _Some = None  # noqa: N815 - as it is sent

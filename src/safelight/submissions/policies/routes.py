@@ -66,6 +66,10 @@ class _Camel(BaseModel):
 class PolicyBody(_Camel):
     """A threshold that is left out is the server's."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"safetyReview": 0.4, "blockedLabels": ["cigarette"]}]}
+    )
+
     safety_block: Threshold | None = None
     safety_review: Threshold | None = None
     blocked_labels: Annotated[list[LabelText], Field(max_length=1000)] = []
@@ -73,6 +77,10 @@ class PolicyBody(_Camel):
 
 class BlockBody(_Camel):
     """Exactly one of the first five."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"upload": "harbour.jpg", "note": "Not ours to show."}]}
+    )
 
     checksum: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = None
     fingerprint: (

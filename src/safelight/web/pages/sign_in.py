@@ -49,6 +49,7 @@ _SCHEMA = {
         "password": {"type": "string", "format": "password"},
         "code": {"type": "string"},
     },
+    "examples": [{"username": "ada", "password": "…"}],
 }
 _BODY = {
     "requestBody": {
