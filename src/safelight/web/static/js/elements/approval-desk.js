@@ -22,6 +22,7 @@ class ApprovalDesk extends HTMLElement {
     this.addEventListener("submit", (event) => this.#submit(event), { signal });
     this.addEventListener("click", (event) => this.#click(event), { signal });
     this.addEventListener("load", ({ target }) => this.#loaded(target), { signal, capture: true });
+    this.addEventListener("keydown", (event) => this.#fold(event), { signal });
     document.addEventListener("live", ({ detail }) => this.#hear(detail), { signal });
     addEventListener("hashchange", () => this.#point(), { signal });
     listen(this.#keys(), signal);
@@ -46,7 +47,6 @@ class ApprovalDesk extends HTMLElement {
       k: ["The one before", go(-1)],
       ArrowRight: ["The next one", go(1)],
       ArrowLeft: ["The one before", go(-1)],
-      Escape: ["Reject nothing after all", () => this.#fold()],
     };
   }
 
@@ -63,9 +63,10 @@ class ApprovalDesk extends HTMLElement {
     question.querySelector("[name=reason]").focus();
   }
 
-  #fold() {
-    const question = this.#requests.current?.querySelector(".question[open]");
-    if (!question) return false;
+  #fold(event) {
+    const question = event.key === "Escape" && event.target.closest?.(".question[open]");
+    if (!question) return;
+    event.preventDefault();
     question.open = false;
     question.querySelector("summary").focus();
   }
