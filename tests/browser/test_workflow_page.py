@@ -143,6 +143,25 @@ def test_two_quick_clicks_decide_one(visit: Visit, api: httpx.Client) -> None:
     assert status(api, two) == "pending"
 
 
+def test_news_do_not_disturb_who_is_typing(visit: Visit, api: httpx.Client) -> None:
+    clear(api)
+    (first,) = ask(api, "First question")
+    page = visit(WORKFLOW, viewport=DESK)
+    shown(page, "First question")
+    page.keyboard.press("r")
+    page.keyboard.type("Half a rea")
+    (second,) = ask(api, "Second question")
+    counted(page, "1 of 2")
+    page.keyboard.type("son")
+    page.keyboard.press("Enter")
+    shown(page, "Second question")
+    api.post(f"{APPROVALS}/{second}/approve")
+    expect(page.get_by_text("Nothing waits for a decision")).to_be_visible()
+    page.goto("/")
+    awaited(api, first, "rejected")
+    assert api.get(f"{APPROVALS}/{first}").json()["reason"] == "Half a reason"
+
+
 @pytest.fixture
 def ben(browser: Browser, server: Server, api: httpx.Client) -> Iterator[BrowserContext]:
     """Another approver."""
