@@ -1,11 +1,11 @@
 """Deciding: one request at a time, by keys and buttons, alone and with another approver beside. The tests
 tell one story, in order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, ViewportSize, expect
 
 from browser.axe import look
 from browser.conftest import PATIENCE, Console, Visit
@@ -115,7 +115,7 @@ def test_a_twin_beside_and_keys_alone(visit: Visit, server: Server, api: httpx.C
     shown(page, "Another")
 
 
-def submit(api: httpx.Client, source: dict[str, object]) -> str | None:
+def submit(api: httpx.Client, source: Mapping[str, object]) -> str | None:
     answer = api.post("/api/v1/submissions", json=source)
     return f"/api/v1/submissions/{answer.json()['id']}" if answer.is_success else None
 
@@ -166,7 +166,9 @@ def test_news_do_not_disturb_who_is_typing(visit: Visit, api: httpx.Client) -> N
 def ben(browser: Browser, server: Server, api: httpx.Client) -> Iterator[BrowserContext]:
     """Another approver."""
     made = api.put("/api/organizations/default/members/ben", json={"role": "approver"})
-    context = browser.new_context(base_url=server.url, viewport=DESK)
+    context = browser.new_context(
+        base_url=server.url, viewport=ViewportSize(width=1440, height=900)
+    )
     page = context.new_page()
     page.goto(made.json()["signInLink"])
     page.get_by_role("button", name="Accept").click()

@@ -11,7 +11,7 @@ from safelight.infra.history import Activity
 from safelight.submissions.findings import Severity
 from safelight.submissions.lifecycle import RejectionCode, Submission, SubmissionState
 from safelight.submissions.rules.registry import TIER2
-from safelight.web.publication.findings import FindingGroup, ShownFinding, grouped
+from safelight.web.publication.found import FindingGroup, ShownFinding, grouped
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 _SECOND_MS = 1000

@@ -24,7 +24,8 @@ from safelight.submissions.recovery.decide import Staleness, Tempo, staleness
 from safelight.submissions.recovery.records import SubmissionView
 from safelight.web.gallery.card import readable_size
 from safelight.web.image.shown import StoryLine, type_in_words
-from safelight.web.publication.findings import KnownTwin, shown_findings, twin_of
+from safelight.web.publication.findings import shown_findings
+from safelight.web.publication.found import KnownTwin, twin_of
 from safelight.web.publication.pictures import PinnedPicture, pinned_pictures
 from safelight.web.publishing import Passage, ProgressStep, steps
 from safelight.web.rendering import Context, PagesDep

@@ -10,13 +10,8 @@ from safelight.submissions import repo
 from safelight.submissions.lifecycle import SUBJECT, Submission
 from safelight.submissions.policies import repo as policies
 from safelight.submissions.policies.policy import Policy, combined
-from safelight.web.publication.findings import (
-    FindingGroup,
-    KnownTwin,
-    grouped,
-    shown_findings,
-    twin_of,
-)
+from safelight.web.publication.findings import shown_findings
+from safelight.web.publication.found import FindingGroup, KnownTwin, grouped, twin_of
 from safelight.web.publication.pictures import NO_PICTURE, PinnedPicture, pinned_pictures
 from safelight.web.story.words import percent
 
