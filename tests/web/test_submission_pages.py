@@ -115,6 +115,10 @@ async def test_what_was_generated_can_be_chosen_too(working: Application) -> Non
         assert "required checked>" in linked
         answer = await client.post(LIST, data={"source": source[1]})
         page = await read(client, answer.headers["location"])
+        await working.registry.get(Members).make_organization("globex")
+        async with await as_role(working, Role.ADMIN, "globex") as stranger:
+            theirs = await read(stranger, f"/app/globex/submissions/new?artifact={source[1][9:]}")
+            assert "There is nothing to submit yet" in words(theirs)
         assert f"/artifacts/{source[1].partition(':')[2]}/content" in page
 
 

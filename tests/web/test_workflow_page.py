@@ -30,8 +30,15 @@ async def asked(app: Application, title: str = "May this go out?") -> str:
     return (await app.registry.get(Approvals).request_approval(question)).id
 
 
+async def in_order(app: Application, *ids: str) -> None:
+    """Whatever the clock said: the first has waited longest."""
+    for at, one in enumerate(ids):
+        await app.db.execute("UPDATE approvals SET created_at = $2 WHERE id = $1", one, at)
+
+
 async def test_the_longest_waiting_comes_first_and_is_decided(app: Application) -> None:
     yes, no, open_one = await asked(app, "One?"), await asked(app, "Two?"), await asked(app, "<3>")
+    await in_order(app, yes, no, open_one)
     async with browser(app) as client:
         page = await read(client, WORKFLOW)
         assert re.findall(r'class="request[^>]* id="(\w+)"', page) == [yes, no, open_one]

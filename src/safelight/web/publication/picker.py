@@ -12,6 +12,7 @@ from safelight.library.repo import find
 from safelight.objects.keys import prefix_query, words
 from safelight.web.gallery.card import of_entry
 from safelight.web.image.shown import below
+from safelight.web.publication.pictures import made_picture
 
 PER_PAGE = 48
 MADE = 24
@@ -35,9 +36,8 @@ class SourceTile:
 
     @classmethod
     def of_artifact(cls, artifact_id: str, prompt: str) -> "SourceTile":
-        content = f"/artifacts/{quote(artifact_id, safe='')}/content"
         name = prompt[:_LONGEST_NAME] or "Generated picture"
-        return cls(f"artifact:{artifact_id}", name, content)
+        return cls(f"artifact:{artifact_id}", name, made_picture(artifact_id))
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,8 +65,13 @@ def _of_upload(submission: Submission, entry: Entry | None, *, originals: bool) 
     return PinnedPicture(True, home, shown.placeholder or shown.source, shown.source)
 
 
+def made_picture(artifact_id: str) -> str:
+    """The address of what was generated, as a picture."""
+    return f"/artifacts/{quote(artifact_id, safe='')}/content"
+
+
 def _of_artifact(submission: Submission) -> PinnedPicture:
-    content = f"/artifacts/{quote(submission.source_id, safe='')}/content"
+    content = made_picture(submission.source_id)
     home = address_of(submission.source_subject, submission.organization)
     return PinnedPicture(True, home, content, content)
 

@@ -1,7 +1,7 @@
 // Shows one of the requests at a time and lets it be decided by buttons and keys. After the picture has
 // changed the buttons rest for a moment, so that a second click never decides what came up under it.
 import { ask } from "../lib/api.js";
-import { Decisions, begun, reasonOf } from "../lib/decisions.js";
+import { Decisions, news, reasonOf } from "../lib/decisions.js";
 import { listen } from "../lib/keys.js";
 import { Requests } from "../lib/requests.js";
 import { say } from "../lib/toast.js";
@@ -114,14 +114,14 @@ class ApprovalDesk extends HTMLElement {
     return ask(this.dataset.blocklist, { method: "POST", json, keepalive });
   }
 
-  #hear({ type, id, status, decidedBy }) {
+  #hear(message) {
+    const { type, id } = message;
     if (type === "approval_requested" || type === "reset" || type === "history_truncated") this.#requests.renewSoon();
     if (type !== "approval_approved" && type !== "approval_rejected") return;
     if (this.#decisions.has(id)) return this.#decisions.settle(id);
     const card = this.#requests.named(id);
     if (!card) return this.#requests.renewSoon();
-    const who = decidedBy ? `${begun(decidedBy)} ${status}` : "Nobody decided in time about";
-    if (card === this.#requests.current) say(`${who} “${card.dataset.title}” just now.`);
+    if (card === this.#requests.current) say(news(message, card.dataset.title));
     this.#requests.remove(card);
     this.#requests.renewSoon();
   }

@@ -1,8 +1,7 @@
 // Around a list of requests with boxes to tick: many are decided at once, after five seconds in which
 // that can be taken back; a few are on their way at a time, and how it went is counted.
 import { count } from "../lib/format.js";
-import { Decisions, STATUS, reasonOf } from "../lib/decisions.js";
-import { Lanes } from "../lib/lanes.js";
+import { Decisions, STATUS, news, reasonOf } from "../lib/decisions.js";
 import { say, undoable } from "../lib/toast.js";
 
 const SECONDS = 5;
@@ -16,6 +15,7 @@ class ApprovalList extends HTMLElement {
     const { signal } = this.#leaving;
     this.addEventListener("change", (event) => this.#changed(event), { signal });
     this.addEventListener("submit", (event) => this.#submit(event), { signal });
+    document.addEventListener("live", ({ detail }) => this.#hear(detail), { signal });
     const all = this.querySelector("[data-all]");
     if (all) all.hidden = false;
     this.#tell();
@@ -32,6 +32,13 @@ class ApprovalList extends HTMLElement {
   #changed({ target }) {
     if (target.closest("[data-all]")) for (const box of this.#boxes) box.checked = target.checked;
     this.#tell();
+  }
+
+  // What somebody else decided goes by itself; of what was chosen it is said.
+  #hear(message) {
+    if (message.type !== "approval_approved" && message.type !== "approval_rejected") return;
+    const box = this.#boxes.find((one) => one.value === message.id && one.checked);
+    if (box) say(news(message, box.closest(".publication").dataset.title));
   }
 
   #tell() {
@@ -66,10 +73,8 @@ class ApprovalList extends HTMLElement {
 
   async #commit(ids, verdict, reason, keepalive, rows) {
     const decisions = new Decisions(this.dataset.api);
-    const lanes = new Lanes(keepalive ? ids.length : AT_A_TIME);
     const send = (id) => decisions.send(id, verdict, reason, keepalive).then(() => null, (error) => error);
-    const sent = ids.map((id) => new Promise((done) => lanes.run(() => send(id).then(done))));
-    const errors = await Promise.all(sent);
+    const errors = await each(ids, keepalive ? ids.length : AT_A_TIME, send);
     const others = errors.filter((error) => error?.code === "ALREADY_DECIDED").length;
     const failed = errors.filter((error) => error && error.code !== "ALREADY_DECIDED");
     this.#putBack(rows.filter((_, index) => failed.includes(errors[index])));
@@ -78,6 +83,16 @@ class ApprovalList extends HTMLElement {
     const lost = failed.length > 0 ? ` ${failed.length} did not go through: ${failed[0].message}` : "";
     say(went + beaten + lost);
   }
+}
+
+// What came of each, in their order; so many are on their way at once.
+async function each(things, most, act) {
+  const [came, left] = [[], [...things.entries()]];
+  const lane = async () => {
+    for (let next = left.shift(); next; next = left.shift()) came[next[0]] = await act(next[1]);
+  };
+  await Promise.all(Array.from({ length: most }, lane));
+  return came;
 }
 
 customElements.define("approval-list", ApprovalList);

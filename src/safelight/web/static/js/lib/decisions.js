@@ -13,8 +13,12 @@ export function reasonOf(form) {
   return ["common", "reason"].map((name) => (data.get(name) ?? "").trim()).filter(Boolean).join(" ");
 }
 
-export function begun(name) {
+function begun(name) {
   return name.charAt(0).toUpperCase() + name.slice(1);
+}
+
+export function news({ status, decidedBy }, title) {
+  return decidedBy ? `${begun(decidedBy)} ${status} “${title}” just now.` : `“${title}” was ended just now.`;
 }
 
 export class Decisions {
@@ -55,7 +59,8 @@ export class Decisions {
 
   async #commit({ id, title, verdict, reason, first, keepalive, back }) {
     try {
-      await first?.(keepalive);
+      const before = first?.(keepalive);
+      if (!keepalive) await before; // when the page is left, all has to be on its way at once
       await this.send(id, verdict, reason, keepalive);
       this.#pending.delete(id);
     } catch (error) {
