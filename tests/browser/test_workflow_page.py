@@ -141,6 +141,9 @@ def test_two_quick_clicks_decide_one(visit: Visit, api: httpx.Client) -> None:
     page.goto("/")  # leaving sends what was decided
     awaited(api, one, "approved")
     assert status(api, two) == "pending"
+    page.goto(f"{WORKFLOW}#{one}")
+    expect(page.get_by_text("Number one is approved already by operator")).to_be_visible()
+    shown(page, "Number two")
 
 
 def test_news_do_not_disturb_who_is_typing(visit: Visit, api: httpx.Client) -> None:
