@@ -20,7 +20,7 @@ from safelight.infra import feed
 from safelight.infra.db import Database
 from safelight.settings import Settings
 from safelight.submissions import repo as submissions
-from safelight.submissions.lifecycle import SUBJECT
+from safelight.submissions.lifecycle import SUBJECT, Submission
 from safelight.submissions.policies.policies import Policies
 from safelight.submissions.policies.recognition import Recognition
 from safelight.web.publication.desk import LONGEST_REASON, AskedWorkflow, WorkflowPage
@@ -114,9 +114,10 @@ async def reject_by_form(
     """`block`, for admins: nothing that looks like it is published any more."""
     try:
         why = _reason(common, reason)
-        if block:
-            await _block(request, access, approval_id)
+        ruled_out = await _ruled_out(request, access, approval_id) if block else None
         await _decide(workflow, access, approval_id, why)
+        if ruled_out:
+            await _block(request, access, ruled_out)
     except SafelightError as error:
         return await _refused(request, access, pages, error)
     return RedirectResponse(f"/app/{access.organization}/workflow", 303)
@@ -165,8 +166,8 @@ async def _decide_all(
     return decided
 
 
-async def _block(request: Request, access: Access, approval_id: str) -> None:
-    """The picture that is asked about, for good."""
+async def _ruled_out(request: Request, access: Access, approval_id: str) -> Submission:
+    """What is asked about, for those who may rule it out."""
     registry, organization = services(request), access.organization
     if access.caller.organizations[organization] < Role.ADMIN:
         raise Forbidden("Only admins rule pictures out for good.")
@@ -178,6 +179,11 @@ async def _block(request: Request, access: Access, approval_id: str) -> None:
     submission = await submissions.find(db, subject.id)
     if submission is None:
         raise UnknownApproval
+    return submission
+
+
+async def _block(request: Request, access: Access, submission: Submission) -> None:
+    registry, organization = services(request), access.organization
     checksum, looks = await registry.get(Recognition).of_submission(submission)
     actor, policies = access.caller.as_actor(), registry.get(Policies)
     await policies.block(organization, checksum, looks, BLOCK_NOTE, actor)

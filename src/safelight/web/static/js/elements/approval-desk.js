@@ -103,8 +103,8 @@ class ApprovalDesk extends HTMLElement {
 
   #decide(card, verdict, reason, isBlocked) {
     const { title, submission } = card.dataset;
-    const first = isBlocked && ((keepalive) => this.#block(submission, keepalive));
-    this.#decisions.add({ id: card.id, title, verdict, reason, first }, () => this.#requests.putBack(card));
+    const after = isBlocked ? (keepalive) => this.#block(submission, keepalive) : null;
+    this.#decisions.add({ id: card.id, title, verdict, reason, after }, () => this.#requests.putBack(card));
     if (location.hash) history.replaceState(null, "", location.pathname + location.search);
     this.#requests.take(card);
   }

@@ -33,8 +33,8 @@ export class Decisions {
     return this.#pending.has(id);
   }
 
-  // `first` is done before it is sent; `undo` puts back what was taken away from the page.
-  add({ id, title, verdict, reason, first }, undo) {
+  // `after` is done once it is decided so; `undo` puts back what was taken away from the page.
+  add({ id, title, verdict, reason, after }, undo) {
     const back = () => {
       this.#pending.delete(id);
       undo();
@@ -42,7 +42,7 @@ export class Decisions {
     const settle = undoable(`${DONE[verdict]}: ${title}`, {
       seconds: SECONDS,
       undo: back,
-      commit: ({ keepalive }) => this.#commit({ id, title, verdict, reason, first, keepalive, back }),
+      commit: ({ keepalive }) => this.#commit({ id, title, verdict, reason, after, keepalive, back }),
     });
     this.#pending.set(id, settle);
   }
@@ -57,12 +57,13 @@ export class Decisions {
     this.#pending.get(id)?.();
   }
 
-  async #commit({ id, title, verdict, reason, first, keepalive, back }) {
+  async #commit({ id, title, verdict, reason, after, keepalive, back }) {
     try {
-      const before = first?.(keepalive);
-      if (!keepalive) await before; // when the page is left, all has to be on its way at once
-      await this.send(id, verdict, reason, keepalive);
+      const sent = this.send(id, verdict, reason, keepalive);
+      if (keepalive) after?.(true); // the page is being left: all has to be on its way at once
+      await sent;
       this.#pending.delete(id);
+      if (!keepalive) await after?.(false)?.catch((error) => say(error.message));
     } catch (error) {
       if (error.code === "ALREADY_DECIDED") {
         this.#pending.delete(id);
