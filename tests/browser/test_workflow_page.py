@@ -227,6 +227,10 @@ def test_many_at_once_and_undo(visit: Visit, api: httpx.Client, console: Console
     page.get_by_label("All").check()
     expect(page.locator(".bulk__count")).to_have_text("6 chosen")
     assert look(page) == []
+    (late,) = ask(api, "A late one")
+    expect(page.get_by_label("Choose A late one")).not_to_be_checked()
+    expect(page.locator(".bulk__count")).to_have_text("6 chosen")
+    api.post(f"{APPROVALS}/{late}/approve")
     page.get_by_label("Choose Number 5").uncheck()
     page.get_by_role("button", name="Approve").click()
     rows = page.locator(".publication:visible")

@@ -9,6 +9,7 @@ const AT_A_TIME = 4;
 
 class ApprovalList extends HTMLElement {
   #leaving;
+  #watch = new MutationObserver(() => this.#tell());
 
   connectedCallback() {
     this.#leaving = new AbortController();
@@ -16,13 +17,13 @@ class ApprovalList extends HTMLElement {
     this.addEventListener("change", (event) => this.#changed(event), { signal });
     this.addEventListener("submit", (event) => this.#submit(event), { signal });
     document.addEventListener("live", ({ detail }) => this.#hear(detail), { signal });
-    const all = this.querySelector("[data-all]");
-    if (all) all.hidden = false;
+    this.#watch.observe(this.querySelector("live-region"), { childList: true, subtree: true });
     this.#tell();
   }
 
   disconnectedCallback() {
     this.#leaving.abort();
+    this.#watch.disconnect();
   }
 
   get #boxes() {
@@ -57,7 +58,7 @@ class ApprovalList extends HTMLElement {
     const rows = chosen.map((box) => box.closest(".publication"));
     rows.forEach((row) => (row.dataset.decided = ""));
     const ids = chosen.map((box) => box.value);
-    event.target.querySelector(".question").open = false;
+    this.querySelector(".question").open = false;
     undoable(`${count(ids.length, "request")} ${STATUS[verdict]}.`, {
       seconds: SECONDS,
       undo: () => this.#putBack(rows),
