@@ -48,3 +48,12 @@ async def test_a_page_is_of_one_state_and_begins_where_the_last_one_ended(office
 async def test_two_that_decide_wait(office: Office) -> None:
     await add(office, "a1")
     assert await waits(office.db, lambda c: repo.lock(c, "a1"), lambda c: repo.lock(c, "a1"))
+
+
+async def test_those_that_wait_come_oldest_first(office: Office) -> None:
+    for number in range(4):
+        await add(office, f"a{number}", at=number // 2)
+    await add(office, "b0", "globex")
+    await decide(office, "a0")
+    waiting = await repo.longest_pending(office.db, "acme", 1)
+    assert [one.id for one in waiting] == ["a1", "a2"]

@@ -1,4 +1,4 @@
-"""Submitting, waiting and deciding: the pages move by themselves. The tests tell one story, in order."""
+"""Submitting and waiting: the pages move by themselves. The tests tell one story, in order."""
 
 import re
 from collections.abc import Iterator
@@ -6,12 +6,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page, expect
 
+from browser.axe import look
 from browser.conftest import PATIENCE, Visit, load
 from conftest import reachable_directory
 from harness import Server, eventually, picture, running
 from submissions.pictures import photo
 
 LIST, WORKFLOW = "/app/default/submissions", "/app/default/workflow"
+APPROVALS = "/api/organizations/default/approvals"
 # The first check of a file fails once, so the first submission waits for recovery.
 STUMBLING = {
     "SAFELIGHT_FAILPOINTS": "submissions.tier1=raise@1",
@@ -30,15 +32,17 @@ def server() -> Iterator[Server]:
 
 
 def stored(server: Server, name: str, content: bytes) -> None:
+    """And drawn."""
     assert server.upload(content, name).status_code == 201
     with server.client() as client:
-        content_of = f"/api/organizations/default/uploads/{name}/content"
-        eventually(lambda: client.get(content_of).status_code == 200)
+        drawing = f"/api/organizations/default/uploads/{name}/thumbnail"
+        eventually(lambda: client.get(drawing).status_code == 200)
 
 
 def submit(page: Page, name: str, title: str) -> None:
     page.goto(LIST)
-    page.get_by_label("Image").fill(name)
+    page.get_by_role("link", name="Submit an image").click()
+    page.get_by_role("radio", name=name).check(force=True)
     page.get_by_label("Title").fill(title)
     page.get_by_role("button", name="Submit").click()
     expect(page.get_by_role("heading", name=title)).to_be_visible()
@@ -61,45 +65,57 @@ def test_the_banner_comes_and_goes_and_it_is_published(visit: Visit, server: Ser
     expect(page.locator(".preview img")).to_have_js_property("complete", True)
     assert page.locator(".preview img").evaluate("image => image.naturalWidth") > 0
     expect(page.locator("[aria-current=step]")).to_contain_text("Published")
+    link = page.get_by_role("complementary").get_by_role("link", name="/public/sub_")
+    expect(page.get_by_role("button", name="Copy the public link")).to_be_visible()
+    assert page.request.get(str(link.get_attribute("href"))).ok
     assert page.evaluate("() => window.stayed"), "it was not loaded anew"
+    lights(page)
+    page.goto(LIST)
+    expect(page.get_by_role("link", name="/public/sub_")).to_have_count(1)
+    lights(page)
+
+
+def lights(page: Page) -> None:
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        assert look(page) == []
 
 
 def test_the_same_picture_again_asks_a_person(visit: Visit, server: Server) -> None:
     stored(server, "again.jpg", photo())
-    workflow = visit(WORKFLOW)
-    expect(workflow.get_by_text("Nothing waits for a decision")).to_be_visible()
     page = visit("/")
     submit(page, "again.jpg", "The same cat")
     in_state(page, "AWAITING_APPROVAL")
-    approval = workflow.locator(".approval", has_text="The same cat")
-    expect(approval.locator("img")).to_be_visible()
-    approval.get_by_role("button", name="Approve").click()
-    expect(workflow.get_by_text("Nothing waits for a decision")).to_be_visible()
-    expect(workflow.get_by_role("list", name="Decided")).to_contain_text("The same cat")
-    in_state(page, "PUBLISHED")
-    expect(page.get_by_role("list", name="Stages")).to_contain_text("Approval")
-
-
-def test_news_do_not_disturb_who_is_typing(visit: Visit, server: Server) -> None:
-    ask(server, "First question")
-    page = visit(WORKFLOW)
-    first = page.locator(".approval", has_text="First question")
-    first.get_by_text("Reject…").click()
-    reason = first.get_by_label("Why?")
-    reason.fill("Half a rea")
-    ask(server, "Second question")
-    expect(page.locator(".approval")).to_have_count(2)
-    expect(page.locator(".approval").first).to_contain_text("Second question")
-    expect(reason).to_be_focused()
-    reason.press_sequentially("son")
-    reason.press("Enter")
-    decided = page.get_by_role("list", name="Decided")
-    expect(decided).to_contain_text("Half a reason")
-
-
-def ask(server: Server, title: str) -> None:
+    expect(page.get_by_role("link", name="A cat at home")).to_be_visible()
+    lights(page)
     with server.client() as client:
-        client.post("/api/organizations/default/approvals", json={"title": title})
+        (waiting,) = client.get(APPROVALS).json()["items"]
+        client.post(f"{APPROVALS}/{waiting['id']}/reject", json={"reason": "Once is enough."})
+    in_state(page, "REJECTED")
+    failed = page.locator("[aria-current=step]")
+    expect(failed).to_contain_text("Decision failed")
+    expect(failed).to_contain_text("Once is enough.")
+    lights(page)
+    page.get_by_role("button", name="Submit it again").click()
+    in_state(page, "AWAITING_APPROVAL")
+
+
+def test_a_picture_is_found_while_typing(visit: Visit, server: Server) -> None:
+    stored(server, "harbour at dawn.jpg", photo("coffee"))
+    page = visit(f"{LIST}/new?upload=cat.jpg")
+    lights(page)
+    page.get_by_label("Title").fill("Kept")
+    page.get_by_label("Search by words").press_sequentially("harb")
+    picks = page.locator(".pick")
+    expect(picks).to_have_count(2)  # what is chosen stays among what is found
+    expect(page.get_by_role("radio", name="cat.jpg")).to_be_checked()
+    page.get_by_role("radio", name="harbour at dawn.jpg").check(force=True)
+    expect(page.get_by_label("Title")).to_have_value("Kept")
+    page.get_by_label("Search by words").fill("nothing like it")
+    expect(picks).to_have_count(1)
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("heading", name="Kept")).to_be_visible()
+    expect(page.get_by_role("link", name="harbour at dawn.jpg")).to_be_visible()
 
 
 def test_the_list_follows_and_withdrawing_ends_it(visit: Visit, server: Server) -> None:
@@ -107,7 +123,7 @@ def test_the_list_follows_and_withdrawing_ends_it(visit: Visit, server: Server) 
     listed = visit(LIST)
     page = visit("/", java_script_enabled=False)
     submit(page, "plain.png", "A plain thing")
-    entry = listed.locator(".entry", has_text="A plain thing")
+    entry = listed.locator(".publication", has_text="A plain thing")
     expect(entry).to_have_attribute("data-state", re.compile("PUBLISHED|AWAITING_APPROVAL"))
     page.get_by_text("Withdraw…").click()
     page.get_by_role("button", name="Withdraw it").click()

@@ -33,7 +33,7 @@ FIELDS = {
     "/login": ("username", "password", "code", "next"),
     "/app/{org}/upload/download": ("name",),
 }
-CHOICES = ("ready", "done", "pending", "PUBLISHED", "admin", "true", PASSWORD)
+CHOICES = ("approve", "reject", "ready", "done", "pending", "PUBLISHED", "admin", "true", PASSWORD)
 TYPED = {"current": PASSWORD, "reason": SCRIPT, "title": SCRIPT}
 NOWHERE = ("GET", "/{anything}")
 # What scripts of a page fetch, and what is saved as a file: nothing of it is shown as a page.

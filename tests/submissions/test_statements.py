@@ -7,6 +7,7 @@ import pytest
 
 from holding import waits
 from safelight.infra.db import Database
+from safelight.infra.states import Phase
 from safelight.submissions import repo
 from safelight.submissions.jobs import PROCESS
 from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
@@ -243,3 +244,27 @@ async def test_of_a_source_those_that_can_be_ended(db: Database) -> None:
     await add(db, "this")
     found = await repo.of_source(db, "acme", "upload", "cat.jpg")
     assert [one.id for one in found] == ["this"]
+
+
+async def test_a_page_may_be_of_a_phase(db: Database) -> None:
+    for number, state in enumerate(SubmissionState):
+        await add(db, f"s{number}", state=state)
+    under_way = await repo.page(db, "acme", Phase.UNDER_WAY, None, 9, NOW)
+    assert {view.submission.state for view in under_way} == set(
+        SubmissionState.in_phase(Phase.UNDER_WAY)
+    )
+
+
+async def test_each_state_is_counted_up_to_so_many(db: Database) -> None:
+    await add(db, "other", organization="globex")
+    for number in range(3):
+        await add(db, f"s{number}")
+    await add(db, "shown", state=PUBLISHED)
+    counts = await repo.counts(db, "acme", 2)
+    assert {state: count for state, count in counts.items() if count} == {RECEIVED: 2, PUBLISHED: 1}
+
+
+async def test_ids_are_found_in_their_own_organization(db: Database) -> None:
+    await add(db, "mine")
+    await add(db, "theirs", organization="globex")
+    assert set(await repo.of_ids(db, "acme", ["mine", "theirs", "none"])) == {"mine"}

@@ -1,4 +1,4 @@
-"""Submissions and approvals as a browser without scripts meets them."""
+"""Submissions as a browser without scripts meets them."""
 
 import html
 import re
@@ -6,26 +6,25 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from harness import TOKEN, picture
+from harness import picture
 from inprocess import Application, application
-from safelight.accounts.access import Grant, Role
+from safelight.accounts.access import Role
 from safelight.accounts.members import Members
-from safelight.accounts.tokens import Tokens
 from safelight.approvals.lifecycle import ApprovalStatus
-from safelight.approvals.workflow import Approvals, Question
+from safelight.infra.history import Activity
 from safelight.infra.injected import Clock
 from safelight.objects.store import Facts, ObjectStore
 from safelight.submissions.findings import Severity
 from safelight.submissions.jobs import PROCESS
-from safelight.submissions.lifecycle import SubmissionState
+from safelight.submissions.lifecycle import Submission, SubmissionState
 from safelight.web.charts import BarPart, Hour, draw
-from safelight.web.publishing import duration, steps
+from safelight.web.publishing import Passage, duration, steps
+from submissions.pictures import photo
+from web.reading import as_role, browser, read, shows, words
 
-LIST, WORKFLOW = "/app/default/submissions", "/app/default/workflow"
-HTML = {"accept": "text/html,application/xhtml+xml"}
+LIST = "/app/default/submissions"
 ODD = "ä \"<b>&'.jpg"
 
 
@@ -36,15 +35,10 @@ async def app(database_url: str, tmp_path: Path) -> AsyncIterator[Application]:
         yield app
 
 
-def browser(app: Application, token: str = TOKEN) -> httpx.AsyncClient:
-    headers = {"authorization": f"Bearer {token}", **HTML}
-    return httpx.AsyncClient(base_url=app.url, headers=headers, timeout=30)
-
-
-async def as_role(app: Application, role: Role, organization: str = "default") -> httpx.AsyncClient:
-    tokens = app.registry.get(Tokens)
-    _, secret = await tokens.make(organization, Grant(role), name=role, maker=None)
-    return browser(app, secret)
+@pytest.fixture
+async def working(database_url: str, tmp_path: Path) -> AsyncIterator[Application]:
+    async with application(database_url, tmp_path, worker=True) as app:
+        yield app
 
 
 async def store(app: Application, name: str) -> None:
@@ -59,7 +53,7 @@ async def submitted(app: Application, name: str = "boat.jpg", title: str = "") -
     """Its page's address."""
     await store(app, name)
     async with browser(app) as client:
-        answer = await client.post(LIST, data={"upload": name, "title": title})
+        answer = await client.post(LIST, data={"source": f"upload:{name}", "title": title})
     assert answer.status_code == 303, words(answer.text)
     return answer.headers["location"]
 
@@ -73,60 +67,78 @@ async def change(app: Application, address: str, **columns: Any) -> None:
     )
 
 
-async def asked(app: Application, title: str = "May this go out?") -> str:
-    question = Question("default", title, "It shows\na face.", {"type": "user", "name": "ada"})
-    return (await app.registry.get(Approvals).request_approval(question)).id
-
-
-def words(page: str) -> str:
-    main = page.partition("<main")[2]
-    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", main.partition(">")[2])).split())
-
-
-async def read(client: httpx.AsyncClient, path: str, status: int = 200) -> str:
-    answer = await client.get(path)
-    assert answer.status_code == status, words(answer.text)
-    assert "style=" not in answer.text, "the content security policy would drop it"
-    return answer.text
-
-
 async def test_the_empty_list_says_what_to_do(app: Application) -> None:
     async with browser(app) as client, await as_role(app, Role.VIEWER) as viewer:
-        assert "submit it above" in words(await read(client, LIST))
+        assert "Choose an image" in words(await read(client, LIST))
         page = await read(viewer, LIST)
         assert "as soon as a member of default submits" in words(page)
-        assert '<form class="card submit-form"' not in page
+        assert "/submissions/new" not in page
+        await read(viewer, f"{LIST}/new", 403)
+        assert "There is nothing to submit yet" in words(await read(client, f"{LIST}/new"))
 
 
-async def test_a_form_submits_and_leads_to_the_page_of_it(app: Application) -> None:
-    address = await submitted(app, ODD, " A boat ")
-    async with browser(app) as client:
-        page = words(await read(client, address))
-        assert page.startswith("A boat Submissions Received")
-        assert f"upload {ODD}" in page
-        listed = words(await read(client, LIST))
-        assert f"A boat upload {ODD}" in listed
+async def test_a_picture_is_chosen_and_submitted(working: Application) -> None:
+    async with browser(working) as client:
+        for name in (ODD, "sea view.jpg"):
+            files = {"file": (name, picture(colour="teal"))}
+            assert (await client.post("/api/upload", files=files, params={"name": name})).is_success
+        picker = await shows(client, f"{LIST}/new", "thumbnail?v=")
+        assert f'value="upload:{ODD}"' in html.unescape(picker)
+        assert "<b>" not in picker
+        found = await read(client, f"{LIST}/new?q=sea")
+        assert ("upload:sea view.jpg" in found, "b&gt;" in found) == (True, False)
+        assert "No picture has these words" in words(await read(client, f"{LIST}/new?q=nothing"))
+        assert "No picture" in words(await read(client, f"{LIST}/new?q=%C2%B7%C2%B7"))
+        chosen = await client.get(LIST, params={"upload": ODD})
+        assert chosen.headers["location"].startswith(f"{LIST}/new?upload=")
+        assert "required checked>" in await read(client, chosen.headers["location"])
+        answer = await client.post(LIST, data={"source": f"upload:{ODD}", "title": " A boat "})
+        page = words(await read(client, answer.headers["location"]))
+        assert page.startswith("A boat All submissions")
+        assert ODD in page
+        assert "A boat Submitted by" in words(await read(client, LIST))
+
+
+async def test_what_was_generated_can_be_chosen_too(working: Application) -> None:
+    small = {"prompt": "hills <by> night", "width": 64, "height": 64, "delaySeconds": 0}
+    async with browser(working) as client:
+        wanted = {"model": "studio/horizon", "input": small}
+        assert (await client.post("/generations", json=wanted)).status_code == 202
+        picker = await shows(client, f"{LIST}/new?q=HILL", "hills &lt;by&gt; night")
+        source = re.search(r'value="(artifact:[^"]+)"', picker)
+        assert source is not None
+        assert "artifact:" not in await read(client, f"{LIST}/new?q=sea")
+        linked = await read(client, f"{LIST}/new?artifact={source[1].partition(':')[2]}")
+        assert "required checked>" in linked
+        answer = await client.post(LIST, data={"source": source[1]})
+        page = await read(client, answer.headers["location"])
+        await working.registry.get(Members).make_organization("globex")
+        async with await as_role(working, Role.ADMIN, "globex") as stranger:
+            theirs = await read(stranger, f"/app/globex/submissions/new?artifact={source[1][9:]}")
+            assert "There is nothing to submit yet" in words(theirs)
+        assert f"/artifacts/{source[1].partition(':')[2]}/content" in page
 
 
 @pytest.mark.parametrize(
     ("form", "status", "reason"),
     [
-        ({}, 422, "Say which image"),
-        ({"upload": "none.jpg"}, 404, "There is no image called none.jpg."),
-        ({"upload": "a\0b"}, 422, "letters that can be read"),
-        ({"upload": "../../etc"}, 404, "no such"),
+        ({}, 422, "Choose a picture first."),
+        ({"source": "upload:none.jpg"}, 404, "There is no image called none.jpg."),
+        ({"source": "upload:a\0b"}, 422, "letters that can be read"),
+        ({"source": "upload:../../etc"}, 404, "no such"),
+        ({"source": "nonsense:x"}, 422, "choose one of"),
         ({"upload": "a.jpg", "title": "x" * 201}, 422, "at most 200"),
     ],
 )
-async def test_a_refusal_keeps_what_was_typed(
+async def test_a_refusal_keeps_what_was_chosen(
     app: Application, form: dict[str, str], status: int, reason: str
 ) -> None:
     async with browser(app) as client:
         answer = await client.post(LIST, data=form)
     assert answer.status_code == status
     assert reason.lower() in words(answer.text).lower()
-    if "\0" not in form.get("upload", ""):
-        assert f'value="{html.escape(form.get("upload", ""))}"' in answer.text
+    if form.get("source") == "upload:none.jpg":
+        assert 'value="upload:none.jpg" required checked' in answer.text
 
 
 async def test_the_list_filters_and_pages(app: Application) -> None:
@@ -136,8 +148,13 @@ async def test_the_list_filters_and_pages(app: Application) -> None:
     async with browser(app) as client:
         published = await read(client, f"{LIST}?state=PUBLISHED")
         assert ("first.jpg" in published, "second.jpg" in words(published)) == (True, False)
-        assert f'src="/public/{first.rpartition("/")[2]}"' in published
+        link = f"{app.url}/public/{first.rpartition('/')[2]}"
+        assert f'<code>{link}</code></a> <copy-button data-label="Copy the public' in published
+        assert "All 2 Under way 1 Waiting for a person 0 Published 1" in words(published)
+        under_way = words(await read(client, f"{LIST}?state=under-way"))
+        assert ("second.jpg" in under_way, "first.jpg" in under_way) == (True, False)
         assert "None in this state" in words(await read(client, f"{LIST}?state=WITHDRAWN"))
+        assert "second.jpg" in words(await read(client, f"{LIST}?state=RECEIVED"))
         await read(client, f"{LIST}?state=NONSENSE", 422)
         await read(client, f"{LIST}?cursor=nonsense", 422)
         await app.db.execute(
@@ -149,26 +166,30 @@ async def test_the_list_filters_and_pages(app: Application) -> None:
         older = re.search(r'rel="next" href="([^"]+)"', page)
         assert older is not None
         rest = await read(client, html.unescape(older[1]))
-    assert (page.count('class="entry"'), rest.count('class="entry"')) == (50, 12)
+    assert (page.count('class="publication"'), rest.count('class="publication"')) == (50, 12)
     assert "data-hears" not in rest, "older ones stay as they are"
 
 
-async def test_findings_and_the_reason_in_words(app: Application) -> None:
+async def test_the_step_that_rejected_is_red_and_says_why(app: Application) -> None:
     address = await submitted(app)
     findings = [
-        {"rule": "location", "severity": "info", "message": "Location removed.", "evidence": {}},
+        {"rule": "privacy", "severity": "info", "message": "Location removed.", "evidence": {}},
         {"rule": "bomb", "severity": "block", "message": "<Too> large.", "evidence": {}},
+        {"rule": "safety", "severity": "review", "message": "Hm.", "evidence": {"score": 0.5}},
     ]
     rejection = {"code": "MALFORMED", "message": "<Too> large."}
     await change(app, address, state="REJECTED", findings=findings, rejection=rejection)
     async with browser(app) as client:
         page = await read(client, address)
+        listed = words(await read(client, LIST))
     said = words(page)
-    assert "Why it was rejected <Too> large. MALFORMED" in said
-    assert "Stops publication <Too> large. bomb Good to know Location removed." in said
-    assert "File check not reached" in said
+    assert "File check failed" in said
+    assert "Stops publication <Too> large. Good to know Location removed. Content check" in said
+    assert "Content check Not reached. A person has to look Hm. Risk 50 % 50 %" in said
+    assert "Published It is not published." in said
     assert "data-every" not in page, "nothing moves any more"
     assert "/withdraw" not in page
+    assert "<Too> large. Rejected" in listed
 
 
 async def test_a_stale_one_says_since_when_and_what_happens_next(app: Application) -> None:
@@ -195,7 +216,42 @@ async def test_withdrawing(app: Application) -> None:
         for _ in range(2):
             answer = await client.post(f"{address}/withdraw")
             assert (answer.status_code, answer.headers["location"]) == (303, address)
-        assert "Withdrawn by" in words(await read(client, address))
+        page = words(await read(client, address))
+        assert "File check Not reached." in page
+        assert re.search("Ended .* Withdrawn by bootstrap", page)
+        assert "Submit it again" not in page, "its image is not in the library"
+
+
+async def test_what_was_published_has_a_link_until_it_is_withdrawn(working: Application) -> None:
+    async with browser(working) as client:
+        files = {"file": ("cat.jpg", photo())}
+        assert (await client.post("/api/upload", files=files)).is_success
+        await shows(client, f"{LIST}/new", "thumbnail?v=")
+        form = {"source": "upload:cat.jpg", "title": "The cat"}
+        address = (await client.post(LIST, data=form)).headers["location"]
+        page = await shows(client, address, 'data-state="PUBLISHED"')
+        link = f"{working.url}/public/{address.rpartition('/')[2]}"
+        assert f"<code>{link}</code>" in page
+        assert (await client.get(link)).headers["content-type"] == "image/jpeg"
+        said = words(page)
+        assert re.search(r"JPEG · \d+ KB, without camera data", said)
+        assert re.search("Submitted .* by bootstrap File check .* Content check .* Published", said)
+        assert said.count("less than a second") + len(re.findall(r" \d+ s ", said)) >= 2
+        assert "/app/default/images/" in page
+        assert "Show less" in words(await read(client, f"{address}?details=true"))
+        await client.post(f"{address}/withdraw")
+        gone = await read(client, address)
+        assert (await client.get(link)).status_code == 404
+        assert link not in gone
+        assert "Withdrawn" in words(gone)
+        again = await client.post(LIST, data=form_in(gone, LIST))
+        assert again.headers["location"] not in {address, None}
+
+
+def form_in(page: str, action: str) -> dict[str, str]:
+    body = page.split(f'action="{action}"', maxsplit=1)[1].split("</form>", maxsplit=1)[0]
+    found = re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', body)
+    return {name: html.unescape(value) for name, value in found}
 
 
 async def test_somebody_elses_is_not_found(app: Application) -> None:
@@ -205,34 +261,6 @@ async def test_somebody_elses_is_not_found(app: Application) -> None:
         await read(stranger, address, 404)
         await read(stranger, "/submit/sub_nothing", 404)
         assert (await stranger.post(f"{address}/withdraw")).status_code == 404
-
-
-async def test_deciding(app: Application) -> None:
-    yes, no, open_one = await asked(app, "One?"), await asked(app, "Two?"), await asked(app, "<3>")
-    async with browser(app) as client:
-        await client.post(f"{WORKFLOW}/{yes}/approve")
-        answer = await client.post(f"{WORKFLOW}/{no}/reject", data={"reason": " Too dark. "})
-        assert (answer.status_code, answer.headers["location"]) == (303, WORKFLOW)
-        page = await read(client, WORKFLOW)
-        waiting, _, decided = words(page).partition(" Decided ")
-        assert "<3>" in waiting
-        assert "One?" not in waiting
-        assert ": Too dark. Rejected One?" in decided
-        assert f"{WORKFLOW}/{open_one}/approve" in page
-        again = await client.post(f"{WORKFLOW}/{no}/approve")
-        assert (again.status_code, "is rejected already" in words(again.text)) == (409, True)
-        silent = await client.post(f"{WORKFLOW}/{open_one}/reject", data={"reason": "  "})
-        assert (silent.status_code, "Say why" in words(silent.text)) == (422, True)
-        assert (await client.post(f"{WORKFLOW}/apr_none/approve")).status_code == 404
-
-
-async def test_only_approvers_are_offered_a_decision(app: Application) -> None:
-    wanted = await asked(app)
-    async with await as_role(app, Role.MEMBER) as member:
-        page = await read(member, WORKFLOW)
-        assert "Deciding needs the role approver." in words(page)
-        assert "/approve" not in page
-        assert (await member.post(f"{WORKFLOW}/{wanted}/approve")).status_code == 403
 
 
 async def dead(app: Application) -> int:
@@ -265,24 +293,56 @@ def test_every_state_and_severity_has_words() -> None:
         assert each.icon
 
 
+WAY = (
+    SubmissionState.RECEIVED, SubmissionState.TIER1_SCANNING, SubmissionState.TIER2_SCANNING,
+    SubmissionState.AWAITING_APPROVAL, SubmissionState.PUBLISHED, SubmissionState.WITHDRAWN,
+)  # fmt: skip
+REJECTED = SubmissionState.REJECTED
+USER = {"type": "user", "name": "ada"}
+
+
+def passage(*reached: SubmissionState, **more: Any) -> Passage:
+    """Each state entered a second after the one before it."""
+    data = [
+        {"from": before, "to": to, "actor": more.get("actor", {"type": "system", "name": "x"})}
+        for before, to in zip((None, *reached), reached, strict=False)
+    ]
+    lines = [
+        Activity(at, "submission_state_changed", 1000 * at, each) for at, each in enumerate(data)
+    ]
+    rejection = {"code": more.get("code", "POLICY"), "message": "Because."}
+    submission = Submission(
+        "s", "acme", None, USER, "upload", "cat.jpg", "m", 1, True, "sum", "image/jpeg", 1,
+        reached[-1], 0, 0, rejection=rejection if reached[-1] is REJECTED else None,
+    )  # fmt: skip
+    return Passage.of(submission, lines[::-1])
+
+
 @pytest.mark.parametrize(
-    ("state", "reached", "expected"),
+    ("way", "more", "expected"),
     [
-        (SubmissionState.RECEIVED, [], "now next next next"),
-        (SubmissionState.TIER2_SCANNING, [SubmissionState.TIER1_SCANNING], "done done now next"),
-        (SubmissionState.AWAITING_APPROVAL, [], "done done done now next"),
-        (
-            SubmissionState.PUBLISHED,
-            [SubmissionState.AWAITING_APPROVAL],
-            "done done done done ended",
-        ),
-        (SubmissionState.REJECTED, [SubmissionState.TIER1_SCANNING], "done done skipped ended"),
-        (SubmissionState.WITHDRAWN, [SubmissionState.PUBLISHED], "done done done done ended"),
+        (WAY[:1], {}, "now next next next"),
+        (WAY[:3], {}, "done done now next"),
+        (WAY[:4], {}, "done done done now next"),
+        (WAY[:5], {}, "done done done done done"),
+        ((*WAY[:3], WAY[4]), {}, "done done done done"),
+        (WAY, {}, "done done done done done ended"),
+        ((*WAY[:2], REJECTED), {}, "done failed skipped skipped"),
+        ((*WAY[:3], REJECTED), {}, "done done failed skipped"),
+        ((*WAY[:4], REJECTED), {"actor": USER, "code": "APPROVAL_REJECTED"},
+         "done done done failed skipped"),
+        ((*WAY[:4], REJECTED), {"actor": USER}, "done done done skipped ended"),
+        ((*WAY[:1], REJECTED), {"code": "SOURCE_GONE"}, "done skipped skipped ended"),
+        ((*WAY[:1], REJECTED), {"code": "STUCK_EXHAUSTED"}, "done failed skipped skipped"),
     ],
-)
-def test_steps(state: SubmissionState, reached: list[SubmissionState], expected: str) -> None:
-    shown = steps(state, dict.fromkeys(reached, 1))
+)  # fmt: skip
+def test_steps(way: tuple[SubmissionState, ...], more: dict[str, Any], expected: str) -> None:
+    shown = steps(passage(*way, **more))
     assert " ".join(step.status for step in shown) == expected
+    if len(way) > 2:
+        assert (shown[1].at, shown[1].took) == (1000, "1 s")
+    if REJECTED in way:
+        assert sum(step.words == "Because." for step in shown) == 1
 
 
 @pytest.mark.parametrize(

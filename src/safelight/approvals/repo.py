@@ -78,6 +78,18 @@ async def page(
 
 
 @read
+async def longest_pending(db: Database, organization: str, limit: int) -> list[Approval]:
+    """Oldest first; one row more than asked tells that there is more."""
+    rows = await db.fetch(
+        f"SELECT * FROM approvals WHERE organization = $1 AND status = '{ApprovalStatus.PENDING}' "
+        "ORDER BY created_at, id LIMIT $2",
+        organization,
+        limit + 1,
+    )
+    return [_approval(row) for row in rows]
+
+
+@read
 async def pending_count(db: Database, organization: str) -> int:
     """Up to a hundred: more is many."""
     return int(

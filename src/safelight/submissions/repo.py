@@ -1,5 +1,6 @@
 """The table of submissions, and values beside them. policies/repo.py has what is not published."""
 
+from collections.abc import Collection
 from typing import Any
 
 import asyncpg
@@ -99,14 +100,16 @@ async def view(db: Database, submission_id: str, now: int) -> SubmissionView | N
 async def page(
     db: Database,
     organization: str,
-    state: SubmissionState | None,
+    state: SubmissionState | Phase | None,
     before: tuple[int, str] | None,
     limit: int,
     now: int,
 ) -> list[SubmissionView]:
     """Newest first; one row more than asked tells that there is more."""
     conditions, values = ["organization = $2"], [now, organization, limit + 1]
-    if state is not None:
+    if isinstance(state, Phase):
+        conditions.append(f"state IN {listed(SubmissionState.in_phase(state))}")
+    elif state is not None:
         values.append(state)
         conditions.append(f"state = ${len(values)}")
     if before is not None:
@@ -117,6 +120,35 @@ async def page(
         *values,
     )
     return [_view(row) for row in rows]
+
+
+@read
+async def counts(db: Database, organization: str, most: int) -> dict[SubmissionState, int]:
+    """How many are in each state, counted up to so many."""
+    rows = await db.fetch(
+        """
+        SELECT state, counted.amount FROM unnest($2::text[]) AS wanted (state)
+        CROSS JOIN LATERAL (
+            SELECT count(*)::integer AS amount FROM (
+                SELECT FROM submissions WHERE organization = $1 AND state = wanted.state LIMIT $3
+            ) AS known
+        ) AS counted
+        """,
+        organization,
+        list(SubmissionState),
+        most,
+    )
+    return {SubmissionState(row["state"]): row["amount"] for row in rows}
+
+
+@read
+async def of_ids(db: Database, organization: str, ids: Collection[str]) -> dict[str, Submission]:
+    rows = await db.fetch(
+        f"SELECT {_COLUMNS} FROM submissions WHERE id = ANY($2) AND organization = $1",
+        organization,
+        list(ids),
+    )
+    return {row["id"]: _submission(row) for row in rows}
 
 
 # Stuck ones

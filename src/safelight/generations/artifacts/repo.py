@@ -52,6 +52,44 @@ async def find(db: Database, artifact_id: str) -> Artifact | None:
 
 
 @read
+async def of_ids(db: Database, organization: str, ids: Sequence[str]) -> dict[str, Artifact]:
+    rows = await db.fetch(
+        f"SELECT {_ARTIFACT} FROM artifacts AS item WHERE id = ANY($2) AND organization = $1",
+        organization,
+        list(ids),
+    )
+    return {row["id"]: _artifact(row) for row in rows}
+
+
+_SEARCHED = 1_000
+
+
+@read
+async def pictures(
+    db: Database, organization: str, words: Sequence[str], limit: int
+) -> list[tuple[str, str]]:
+    """The newest still pictures, each with the prompt it was made from; with words, those of the
+    latest whose prompt or tags have all of them."""
+    rows = await db.fetch(
+        """
+        SELECT item.id, coalesce(asked.input ->> 'prompt', '') AS prompt
+        FROM (SELECT * FROM artifacts WHERE organization = $1 AND content_type LIKE 'image/%'
+              ORDER BY created_at DESC, id DESC LIMIT $2) AS item
+        LEFT JOIN generations AS asked ON asked.id = item.generation_id
+        WHERE coalesce(asked.input ->> 'prompt', '') || ' ' || array_to_string(ARRAY(
+            SELECT tag FROM tags WHERE target_id IN (item.id, item.generation_id)), ' ')
+            ILIKE ALL ($3::text[])
+        ORDER BY item.created_at DESC, item.id DESC LIMIT $4
+        """,
+        organization,
+        _SEARCHED if words else limit,
+        [f"%{word}%" for word in words],
+        limit,
+    )
+    return [(row["id"], row["prompt"]) for row in rows]
+
+
+@read
 async def deleted_from(db: Database, artifact_id: str) -> str | None:
     """The organization it was deleted in, if it was."""
     organization: str | None = await db.fetchval(

@@ -1,4 +1,4 @@
-"""One submission: where it stands, what was found, and the way to take it back."""
+"""One submission: its picture, the way it went, what was found, and what may be done about it."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -9,34 +9,48 @@ from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Caller, Role, authorize
 from safelight.accounts.guard import MemberById, ViewerById
+from safelight.approvals import repo as approvals
+from safelight.approvals.lifecycle import Approval
 from safelight.errors import NotFound
 from safelight.http.frame import DatabaseDep, provided, services
 from safelight.infra import activity, feed
 from safelight.infra.db import Database
 from safelight.infra.injected import Clock
+from safelight.settings import Settings
 from safelight.submissions import repo
 from safelight.submissions.endings import Endings
-from safelight.submissions.findings import Finding, Severity
 from safelight.submissions.lifecycle import ENDED, Submission, SubmissionState
 from safelight.submissions.recovery.decide import Staleness, Tempo, staleness
-from safelight.web.publishing import ProgressStep, steps
+from safelight.submissions.recovery.records import SubmissionView
+from safelight.web.gallery.card import readable_size
+from safelight.web.image.shown import StoryLine, type_in_words
+from safelight.web.publication.findings import shown_findings
+from safelight.web.publication.found import KnownTwin, twin_of
+from safelight.web.publication.pictures import PinnedPicture, pinned_pictures
+from safelight.web.publishing import Passage, ProgressStep, steps
 from safelight.web.rendering import Context, PagesDep
+from safelight.web.sentences import sentence_of
 
 router = APIRouter(include_in_schema=False)
 
-STORY = 200  # lines of history; a submission has some ten
+STORY = 100  # lines of history; a submission has some ten
 LOOK_AGAIN_MS = 3000  # no message tells that something takes too long
 
 
 @dataclass(frozen=True, kw_only=True)
 class SubmissionPage(Context):
     template: ClassVar[str] = "submission.html"
+    organization: str
     submission: Submission
+    picture: PinnedPicture
     steps: list[ProgressStep]
-    findings: list[Finding]
+    twin: KnownTwin | None
+    approval: Approval | None
     stale: Staleness | None
-    picture: str | None
-    may_withdraw: bool
+    story: list[StoryLine]
+    details: bool
+    public: str
+    may_change: bool
     may_decide: bool
     look_again: int | None
 
@@ -44,15 +58,46 @@ class SubmissionPage(Context):
     def here(self) -> str:
         return f"/submit/{self.submission.id}"
 
+    @property
+    def is_public(self) -> bool:
+        return self.submission.state is SubmissionState.PUBLISHED
+
+    @property
+    def may_withdraw(self) -> bool:
+        return self.may_change and self.submission.state not in ENDED
+
+    @property
+    def may_submit_again(self) -> bool:
+        ended = self.submission.state in ENDED
+        return self.may_change and ended and self.picture.there
+
+    @property
+    def rendition(self) -> str:
+        one = self.submission
+        size = readable_size(one.rendition_size) if one.rendition_size else None
+        return " · ".join(filter(None, (type_in_words(one.rendition_type), size)))
+
+    @property
+    def source(self) -> str:
+        one = self.submission
+        return f"{type_in_words(one.content_type)} · {readable_size(one.size_bytes)}"
+
 
 @router.get("/submit/{submission_id}")
 async def submission_page(
-    submission_id: str, request: Request, caller: ViewerById, pages: PagesDep, db: DatabaseDep
+    submission_id: str,
+    request: Request,
+    caller: ViewerById,
+    pages: PagesDep,
+    db: DatabaseDep,
+    details: bool = False,
 ) -> Response:
     organization = (await _visible(db, caller, submission_id, Role.VIEWER)).organization
     # The frame around the page shows the organization of the path; here it is the submission's.
     request.path_params["org"] = organization
-    return await pages.render(request, await _page(request, caller, organization, submission_id))
+    role = caller.organizations[organization]
+    page = await _page(request, organization, submission_id, role, details=details)
+    return await pages.render(request, page)
 
 
 @router.post("/submit/{submission_id}/withdraw")
@@ -75,49 +120,47 @@ async def _visible(db: Database, caller: Caller, submission_id: str, role: Role)
     return found
 
 
-async def _page(
-    request: Request, caller: Caller, organization: str, submission_id: str
-) -> SubmissionPage:
-    registry, role = services(request), caller.organizations[organization]
-    db, now = registry.get(Database), registry.get(Clock).now_ms()
-    # Before the submission is read, so that whatever changes from here on is news to the page.
-    _, newest = await feed.bounds(db, organization)
+async def _view(db: Database, submission_id: str, now: int) -> SubmissionView:
     view = await repo.view(db, submission_id, now)
     if view is None:
         raise NotFound
-    submission = view.submission
-    may_decide = role >= Role.APPROVER and submission.state is SubmissionState.AWAITING_APPROVAL
+    return view
+
+
+async def _page(
+    request: Request, organization: str, submission_id: str, role: Role, *, details: bool
+) -> SubmissionPage:
+    registry = services(request)
+    db, settings = registry.get(Database), registry.get(Settings)
+    now = registry.get(Clock).now_ms()
+    # Before the submission is read, so that whatever changes from here on is news to the page.
+    _, newest = await feed.bounds(db, organization)
+    view = await _view(db, submission_id, now)
+    one = view.submission
+    subjects = [one.subject]
+    lines = await activity.latest(db, organization, subjects, before=None, limit=STORY)
+    findings = (await shown_findings(db, organization, [one]))[one.id]
+    found = one.approval_id
+    approval = await approvals.find(db, organization, found) if found else None
+    originals, decides = settings.thumbnails == "off", role >= Role.APPROVER
+    pictures = await pinned_pictures(
+        db, organization, [one], originals=originals, may_decide=decides
+    )
+    told = [StoryLine(line.seq, line.at, sentence_of(line)) for line in lines[:STORY]]
     return SubmissionPage(
-        title=submission.title or submission.source_id,
-        submission=submission,
-        steps=steps(submission.state, await _reached(db, submission)),
-        findings=_gravest_first(submission),
-        stale=staleness(view.progress, now, registry.get(Tempo)),
-        picture=_picture(submission, may_decide=may_decide),
-        may_withdraw=role >= Role.MEMBER and submission.state not in ENDED,
-        may_decide=may_decide,
-        look_again=LOOK_AGAIN_MS if submission.state.under_way else None,
+        title=one.title or one.source_id,
         after=newest,
+        organization=organization,
+        submission=one,
+        picture=pictures[one.id],
+        steps=steps(Passage.of(one, lines, findings, approval)),
+        twin=twin_of(findings),
+        approval=approval,
+        stale=staleness(view.progress, now, registry.get(Tempo)),
+        story=[line for line in told if details or not line.sentence.inner],
+        details=details,
+        public=settings.public_url or str(request.base_url).rstrip("/"),
+        may_change=role >= Role.MEMBER,
+        may_decide=decides and one.state is SubmissionState.AWAITING_APPROVAL,
+        look_again=LOOK_AGAIN_MS if one.state.under_way else None,
     )
-
-
-async def _reached(db: Database, submission: Submission) -> dict[SubmissionState, int]:
-    """When it entered each state."""
-    story = await activity.of_subject(
-        db, submission.organization, submission.subject, after=0, limit=STORY
-    )
-    moves = [line for line in story if line.type == "submission_state_changed"]
-    times = {SubmissionState(line.data["to"]): line.at for line in moves}
-    return {SubmissionState.RECEIVED: submission.created_at, **times}
-
-
-def _gravest_first(submission: Submission) -> list[Finding]:
-    rank = list(Severity)
-    findings = [Finding.load(value) for value in submission.findings]
-    return sorted(findings, key=lambda finding: rank.index(finding.severity))
-
-
-def _picture(submission: Submission, *, may_decide: bool) -> str | None:
-    if submission.state is SubmissionState.PUBLISHED:
-        return f"/public/{submission.id}"
-    return f"/api/v1/submissions/{submission.id}/preview" if may_decide else None

@@ -3,7 +3,7 @@
 // kind and order.
 const TIMES = new Set(["relative-time", "local-time"]); // they rewrite what is inside them
 const FILL_THEMSELVES = new Set(["copy-button"]);
-const OF_THE_READER = new Set(["open", "data-away", "data-shown", "data-zoomed"]);
+const OF_THE_READER = new Set(["open", "data-away", "data-shown", "data-zoomed", "data-decided"]);
 
 export function merge(old, fresh) {
   if (FILL_THEMSELVES.has(old.localName) || old.isEqualNode(fresh)) return;

@@ -12,7 +12,7 @@ export function say(words) {
 
 // `commit` is called when the time is over or the page is left (then with { keepalive: true }), `undo`
 // when the reader wants it back. The clock stands still while the pointer or the focus is on it.
-// Answers with a function that commits at once.
+// Answers with a function that commits at once; its `undo` takes it back.
 export function undoable(words, { seconds, commit, undo }) {
   const toast = show(words);
   const button = document.createElement("button");
@@ -40,9 +40,10 @@ export function undoable(words, { seconds, commit, undo }) {
     toast.remove();
     return pending.delete(one);
   };
-  button.addEventListener("click", () => end() && undo());
+  const back = () => end() && undo();
+  button.addEventListener("click", back);
   pending.add(one);
-  return () => one.settle();
+  return Object.assign(() => one.settle(), { undo: back });
 }
 
 function show(words) {

@@ -1,0 +1,1 @@
+import "../elements/picture-picker.js";

@@ -1,0 +1,2 @@
+import "../elements/approval-desk.js";
+import "../elements/approval-list.js";
