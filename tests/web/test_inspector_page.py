@@ -25,7 +25,7 @@ from safelight.web.inspector.stream import Flurry, Happening, by_hour, gathered,
 from safelight.web.inspector.topics import MANY, TOPICS, StreamFilter, topic_of
 from safelight.web.story.words import said
 from safelight.wiring import MESSAGES
-from web.test_submission_pages import as_role, browser, read, words
+from web.reading import as_role, browser, read, words
 
 PAGE, HOUR = "/app/default/inspector", 3_600_000
 ADA = {"actor": {"type": "user", "name": "ada"}}

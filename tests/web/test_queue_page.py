@@ -21,7 +21,8 @@ from safelight.submissions.repo import count_incident
 from safelight.testing.waiting import until
 from safelight.web.health.checks import CheckState, HealthReadings, checks
 from safelight.web.operations.shown import Disk
-from web.test_submission_pages import as_role, browser, change, read, submitted, words
+from web.reading import as_role, browser, read, words
+from web.test_submission_pages import change, submitted
 
 QUEUE, HEALTH, OWN = "/admin/queue", "/admin/health", "/app/default/inspector/dead-letters"
 RUN, DRAW = "classification.run", "classification.draw"
