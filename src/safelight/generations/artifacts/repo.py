@@ -67,12 +67,12 @@ _SEARCHED = 1_000
 @read
 async def pictures(
     db: Database, organization: str, words: Sequence[str], limit: int
-) -> list[tuple[str, str]]:
-    """The newest still pictures, each with the prompt it was made from; with words, those of the
-    latest whose prompt or tags have all of them."""
+) -> list[tuple[str, str, str]]:
+    """The newest still pictures, each with its checksum and the prompt it was made from; with words,
+    those of the latest whose prompt or tags have all of them."""
     rows = await db.fetch(
         """
-        SELECT item.id, coalesce(asked.input ->> 'prompt', '') AS prompt
+        SELECT item.id, item.checksum, coalesce(asked.input ->> 'prompt', '') AS prompt
         FROM (SELECT * FROM artifacts WHERE organization = $1 AND content_type LIKE 'image/%'
               ORDER BY created_at DESC, id DESC LIMIT $2) AS item
         LEFT JOIN generations AS asked ON asked.id = item.generation_id
@@ -86,7 +86,7 @@ async def pictures(
         [f"%{word}%" for word in words],
         limit,
     )
-    return [(row["id"], row["prompt"]) for row in rows]
+    return [(row["id"], row["checksum"], row["prompt"]) for row in rows]
 
 
 @read

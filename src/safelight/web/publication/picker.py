@@ -35,9 +35,12 @@ class SourceTile:
         return cls(f"upload:{entry.name}", entry.name, picture)
 
     @classmethod
-    def of_artifact(cls, artifact_id: str, prompt: str) -> "SourceTile":
+    def of_artifact(
+        cls, artifact_id: str, checksum: str, prompt: str, *, originals: bool
+    ) -> "SourceTile":
         name = prompt[:_LONGEST_NAME] or "Generated picture"
-        return cls(f"artifact:{artifact_id}", name, made_picture(artifact_id))
+        picture = made_picture(artifact_id, checksum, originals=originals)
+        return cls(f"artifact:{artifact_id}", name, picture)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +81,15 @@ class Picker:
             return SourceTile(source, name, None)
         if kind == "artifact":
             known = await artifacts.of_ids(self.db, self.organization, [name])
-            return SourceTile.of_artifact(name, "") if name in known else None
+            return self._of_made(name, known[name].checksum, "") if name in known else None
         return None
 
     async def _made(self, q: str) -> list[SourceTile]:
         found = await artifacts.pictures(self.db, self.organization, words(q), MADE)
-        return [SourceTile.of_artifact(artifact_id, prompt) for artifact_id, prompt in found]
+        return [self._of_made(*each) for each in found]
+
+    def _of_made(self, artifact_id: str, checksum: str, prompt: str) -> SourceTile:
+        return SourceTile.of_artifact(artifact_id, checksum, prompt, originals=self.originals)
 
 
 def new_address(organization: str, **query: str | None) -> str:

@@ -48,7 +48,8 @@ async def pinned_pictures(
         if one.source_kind == "upload":
             source = _of_upload(one, entries.get(one.source_id), originals=originals)
         else:
-            source = _of_artifact(one) if one.source_id in known else NO_PICTURE
+            is_there = one.source_id in known
+            source = _of_artifact(one, originals=originals) if is_there else NO_PICTURE
         found[one.id] = _best(one, source, may_decide=may_decide)
     return found
 
@@ -65,15 +66,17 @@ def _of_upload(submission: Submission, entry: Entry | None, *, originals: bool) 
     return PinnedPicture(True, home, shown.placeholder or shown.source, shown.source)
 
 
-def made_picture(artifact_id: str) -> str:
-    """The address of what was generated, as a picture."""
-    return f"/artifacts/{quote(artifact_id, safe='')}/content"
+def made_picture(artifact_id: str, checksum: str, *, originals: bool) -> str:
+    """The address of what was generated, as a small picture."""
+    base = f"/artifacts/{quote(artifact_id, safe='')}"
+    return f"{base}/content" if originals else f"{base}/thumbnail?size=320&v={checksum}"
 
 
-def _of_artifact(submission: Submission) -> PinnedPicture:
-    content = made_picture(submission.source_id)
+def _of_artifact(submission: Submission, *, originals: bool) -> PinnedPicture:
+    small = made_picture(submission.source_id, submission.checksum, originals=originals)
     home = address_of(submission.source_subject, submission.organization)
-    return PinnedPicture(True, home, content, content)
+    large = f"/artifacts/{quote(submission.source_id, safe='')}/content"
+    return PinnedPicture(True, home, small, large)
 
 
 def _best(submission: Submission, source: PinnedPicture, *, may_decide: bool) -> PinnedPicture:
