@@ -187,7 +187,7 @@ async def test_schedules_that_do_not_run(app: Application) -> None:
     await dead(app, "library.reconcile", "", payload={}, key="library.reconcile")
     async with browser(app) as client:
         page = words(await read(client, QUEUE))
-    assert "Comparing store and library every 10 min Its last run gave up after 3 attempts." in page
+    assert "Comparing store and library every 10 min A run of it gave up after 3 attempts." in page
     assert "Adding up what organizations use every 1 min It should have begun 10 min" in page
     assert "Keeping house every" not in page
     assert "left lying every" not in page, "its machine is told of as missing, or is gone"
