@@ -42,6 +42,7 @@ WHOLE: dict[str, str] = {
     "accounts/repo.py revoke_user tokens": _PEOPLE,
     "approvals/repo.py due approvals": _UPKEEP,
     "approvals/repo.py page approvals": "its first condition is the organization",
+    "classification/reclassify/repo.py all_running reclassifications": _OPERATOR,
     "classification/similar/repo.py known twins_known": _UPKEEP,
     "generations/repo.py purge generations_inflight": _UPKEEP,
     "infra/queue/repo.py _DEAD jobs": "the head of two: an organization's letters, and the operator's",

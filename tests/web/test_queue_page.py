@@ -67,12 +67,20 @@ async def test_what_waits_and_what_fails(app: Application) -> None:
             await count_incident(connection, kind, 55_000, now)
     await dead(app, status="delayed")
     await app.db.execute("UPDATE jobs SET waits = 2 WHERE kind = $1", RUN)
+    await app.db.execute(
+        """
+        INSERT INTO reclassifications (id, organization, asked_by, status, place_time, place_name,
+                                       total, done, failed, created_at)
+        VALUES ('rcl_1', 'default', '{}', 'running', 1, '', 5000, 1200, 3, 1)
+        """
+    )
     async with browser(app) as client:
         page = words(await read(client, QUEUE))
         assert re.search(r"submissions\.process 1 0 0 0 \d+ s", page)
         assert "classification.run : 1 waits for what is away" in page
         assert "and spends no attempt : The model <slept>." in page.replace("attempt:", "attempt :")
         assert "kinds with nothing to do" in page
+        assert "default · 1,203 of 5,000 images, 3 of them without a label" in page
         assert "Too slow" in page
         assert " 2 55 s " in page
         assert "No worker is there" in page
@@ -180,7 +188,7 @@ async def test_schedules_that_do_not_run(app: Application) -> None:
     await dead(app, "library.reconcile", "", payload={}, key="library.reconcile")
     async with browser(app) as client:
         page = words(await read(client, QUEUE))
-    assert "Comparing store and library every 10 min Its last run gave up after 3 attempts." in page
+    assert "Comparing store and library every 10 min A run of it gave up after 3 attempts." in page
     assert "Adding up what organizations use every 1 min It should have begun 10 min" in page
     assert "Keeping house every" not in page
     assert "left lying every" not in page, "its machine is told of as missing, or is gone"

@@ -74,6 +74,16 @@ async def running(db: Database, organization: str) -> str | None:
 
 
 @read
+async def all_running(db: Database) -> list[Reclassification]:
+    """Everybody's, the longest under way first: at most one of each organization."""
+    rows = await db.fetch(
+        f"SELECT {_COLUMNS} FROM reclassifications WHERE status = 'running' "
+        "ORDER BY created_at, id LIMIT 50"
+    )
+    return [_of(row) for row in rows]
+
+
+@read
 async def lock(unit: Unit, wanted_id: str) -> Reclassification | None:
     row = await unit.connection.fetchrow(
         f"SELECT {_COLUMNS} FROM reclassifications WHERE id = $1 AND organization = $2 "

@@ -77,8 +77,8 @@ async def dead_groups(db: Database, organization: str | None, few: int) -> list[
 
 @read
 async def schedules_in_trouble(db: Database, kinds: Sequence[str]) -> list[ScheduleTrouble]:
-    """Those that nobody has moved on for a minute, those whose last run gave up, and those that are
-    being tried again; a run that was missed and one that failed can both be told of one."""
+    """Those that nobody has moved on for a minute, those a run of which gave up and was not settled
+    since, and those that are being tried again."""
     rows = await db.fetch(
         """
         SELECT schedule.name, schedule.kind, schedule.node, every_seconds,

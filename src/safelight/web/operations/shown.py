@@ -212,7 +212,7 @@ class ScheduleRow:
         """What is wrong with it."""
         one = self.trouble
         if one.error is not None and one.status == "dead":
-            return f"Its last run gave up after {one.attempts} attempts. {_said(one)}"
+            return f"A run of it gave up after {one.attempts} attempts. {_said(one)}"
         if one.error is not None:
             return f"Its last run did not succeed, and is tried again. {_said(one)}"
         late = duration(max(self.now - one.next_at, 0) / 1000)

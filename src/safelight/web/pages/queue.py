@@ -10,6 +10,8 @@ from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Caller
 from safelight.accounts.guard import AsOperator
+from safelight.classification.reclassify import repo as reclassifications
+from safelight.classification.reclassify.lifecycle import Reclassification
 from safelight.errors import SafelightError
 from safelight.http.frame import QueueDep, provided, services
 from safelight.http.paging import LARGEST, Cursors
@@ -64,6 +66,7 @@ class QueuePage(Context):
     stuck: list[StuckRow]
     schedules: list[ScheduleRow]
     workers: list[WorkerShown]
+    anew: list[Reclassification]
     confirmations: list[Confirmation]
     letters: Letters
     which: WhichLetters
@@ -205,6 +208,7 @@ async def _page(
         stuck=await reads.stuck(),
         schedules=await reads.schedules(),
         workers=await reads.workers(),
+        anew=await reclassifications.all_running(queue.db),
         confirmations=await notifications.confirmations(queue.db, now),
         letters=await letters.all(which),
         which=which,
