@@ -68,8 +68,8 @@ _SEARCHED = 1_000
 async def pictures(
     db: Database, organization: str, words: Sequence[str], limit: int
 ) -> list[tuple[str, str, str]]:
-    """The newest still pictures, each with its checksum and the prompt it was made from; with words,
-    those of the latest whose prompt or tags have all of them."""
+    """The newest still pictures, each with its checksum and the prompt it was made from; with
+    words, those of the latest whose prompt or tags have all of them."""
     rows = await db.fetch(
         """
         SELECT item.id, item.checksum, coalesce(asked.input ->> 'prompt', '') AS prompt
