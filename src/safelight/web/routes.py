@@ -10,6 +10,7 @@ from safelight.http.frame import DatabaseDep
 from safelight.web.pages import (
     download,
     duplicates,
+    gallery,
     home,
     image,
     password,
@@ -28,6 +29,7 @@ for page in (
     sign_in,
     password,
     upload,
+    gallery,
     download,
     image,
     duplicates,

@@ -7,7 +7,9 @@ from urllib.parse import quote, urlencode
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library.entry import ENTRY_STATUSES, Entry, EntryStatus, LibraryFilter, RunStatus
 from safelight.objects.keys import prefix_query, words
+from safelight.web.story.words import percent
 
+SURE = 0.5  # below it a label is a guess
 _KIB = 1024
 _SMALL = 256 * _KIB  # an original of that size does for a thumbnail until there is one
 
@@ -35,6 +37,7 @@ class Card:
     thumbnail: bool = False
     originals: bool = False  # shown where there is no thumbnail, whatever their size
     tint: str | None = None  # of its place while it is on its way
+    image_id: str | None = None
 
     @property
     def picture(self) -> str | None:
@@ -72,11 +75,11 @@ class Card:
 
     @property
     def percent(self) -> str | None:
-        """Whole, except that certainty is never claimed by rounding."""
-        if self.score is None:
-            return None
-        whole = round(self.score * 100)
-        return "> 99 %" if whole == 100 and self.score < 1 else f"{whole} %"  # noqa: PLR2004
+        return None if self.score is None else percent(self.score)
+
+    @property
+    def unsure(self) -> bool:
+        return self.score is not None and self.score < SURE
 
     @property
     def facts(self) -> str:
@@ -101,6 +104,7 @@ def of_entry(entry: Entry, *, originals: bool = False) -> Card:
         thumbnail=entry.has_thumbnail,
         originals=originals,
         tint=entry.dominant_color,
+        image_id=entry.image_id,
     )
 
 
@@ -120,6 +124,7 @@ def of_image(image: Image, trouble: str | None = None, *, originals: bool = Fals
         size_bytes=image.size_bytes,
         trouble=trouble,
         originals=originals,
+        image_id=image.id,
     )
 
 

@@ -1,0 +1,88 @@
+// The way to another month, by pointer or by arrow keys: a slider along the edge of the gallery.
+import { ask } from "../lib/api.js";
+
+const PAUSE = 150; // while it is dragged, only where it rests is gone to
+const FORMAT = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric" });
+
+class MonthScrubber extends HTMLElement {
+  #leaving;
+  #months = [];
+  #going;
+
+  connectedCallback() {
+    this.#leaving = new AbortController();
+    const { signal } = this.#leaving;
+    this.#input.addEventListener("input", () => this.#dragged(), { signal });
+    document.addEventListener("gallery-seen", (event) => this.#follow(event.detail), { signal });
+    if (document.readyState === "complete") this.#load();
+    else addEventListener("load", () => this.#load(), { signal });
+  }
+
+  disconnectedCallback() {
+    this.#leaving.abort();
+    clearTimeout(this.#going);
+  }
+
+  get #input() {
+    return this.querySelector("input");
+  }
+
+  async #load() {
+    const { here, label } = this.dataset;
+    const query = new URLSearchParams({ label, ahead: -new Date().getTimezoneOffset() });
+    const answer = await ask(`${here}/months?${query}`).catch(() => null);
+    this.#months = (await answer?.json())?.months ?? [];
+    this.hidden = this.#months.length < 2;
+    this.#input.max = Math.max(this.#months.length - 1, 0);
+    this.#drawYears();
+    this.#show(0);
+  }
+
+  #drawYears() {
+    const years = new Map();
+    this.#months.forEach(({ begins }, index) => {
+      const year = new Date(begins).getFullYear();
+      if (!years.has(year)) years.set(year, index);
+    });
+    const last = Math.max(this.#months.length - 1, 1);
+    const lines = [...years].map(([year, index]) => {
+      const line = document.createElement("li");
+      line.textContent = year;
+      line.style.top = `${(100 * index) / last}%`;
+      return line;
+    });
+    this.querySelector("ol").replaceChildren(...lines);
+  }
+
+  #dragged() {
+    const index = Number(this.#input.value);
+    this.#show(index);
+    clearTimeout(this.#going);
+    this.#going = setTimeout(() => this.#go(index), PAUSE);
+  }
+
+  #go(index) {
+    this.#going = null;
+    const grid = document.querySelector("image-grid");
+    if (index === 0) grid.show();
+    else grid.jump(this.#months[index].newest);
+  }
+
+  #follow(moment) {
+    const index = this.#months.findIndex(({ begins }) => begins <= moment);
+    if (index >= 0 && !this.#going) this.#show(index);
+  }
+
+  #show(index) {
+    const month = this.#months[index];
+    if (!month) return;
+    this.#input.value = index;
+    const name = FORMAT.format(month.begins);
+    this.#input.ariaValueText = `${name}, ${month.count.toLocaleString("en")} images`;
+    const output = this.querySelector("output");
+    output.textContent = name;
+    output.style.top = `${(100 * index) / Math.max(this.#months.length - 1, 1)}%`;
+  }
+}
+
+customElements.define("month-scrubber", MonthScrubber);

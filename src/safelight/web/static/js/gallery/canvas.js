@@ -1,0 +1,153 @@
+// Draws what can be seen of the shelf, and a screen more on either side. Everything is moved by
+// transforms, so that nothing of the page is laid out anew when things come and go.
+import { justify, rowAt } from "./justify.js";
+import { dayInWords, fill, sharpen } from "./tile.js";
+
+const REST = 250; // milliseconds without scrolling
+const CAPTION = 48;
+const TOPLINE = 72; // what it covers is not seen
+
+export class Canvas {
+  #list;
+  #forms;
+  #shelf;
+  #shown = new Map(); // tile, or key of a heading → element
+  #rest;
+  #frame;
+  rows = [];
+  options;
+  decorate = () => {};
+
+  constructor(list, forms, shelf, options) {
+    this.#list = list;
+    this.#forms = forms;
+    this.#shelf = shelf;
+    this.options = options;
+    list.replaceChildren();
+    list.dataset.laid = "";
+  }
+
+  stop() {
+    clearTimeout(this.#rest);
+    cancelAnimationFrame(this.#frame);
+  }
+
+  get top() {
+    return this.#list.getBoundingClientRect().top + scrollY;
+  }
+
+  element(tile) {
+    return this.#shown.get(tile);
+  }
+
+  // What is looked at stays where it is, whatever was put in above it or taken away.
+  lay({ anchored = true } = {}) {
+    const anchor = anchored ? this.anchor() : null;
+    const width = this.#list.clientWidth;
+    const height = width < 640 ? 120 : width < 1100 ? 190 : 225;
+    const caption = this.options.captions ? CAPTION : 0;
+    const { rows, total } = justify(this.#shelf.tiles, { width, height, caption, days: this.options.days });
+    this.rows = rows;
+    this.#list.style.height = `${total}px`;
+    if (anchor) this.#keep(anchor);
+    this.draw();
+  }
+
+  // The first tile that is seen, and where; what has just been put in has no place yet.
+  anchor() {
+    const { top } = this;
+    const edge = scrollY - top + TOPLINE;
+    const tile = this.#shelf.tiles.find(({ y, h }) => y + h > edge);
+    return tile ? { tile, offset: tile.y + top - scrollY } : null;
+  }
+
+  #keep({ tile, offset }) {
+    const moved = tile.y + this.top - scrollY - offset;
+    if (Math.abs(moved) >= 1) scrollBy({ top: moved, behavior: "instant" });
+  }
+
+  // Scrolls no further than it takes to see all of it.
+  reveal({ y, h }) {
+    const from = y + this.top - scrollY;
+    if (from < TOPLINE) scrollBy({ top: from - TOPLINE - 8, behavior: "instant" });
+    else if (from + h > innerHeight - TOPLINE) {
+      scrollBy({ top: from + h - innerHeight + TOPLINE, behavior: "instant" });
+    }
+    this.draw();
+  }
+
+  soon() {
+    this.#frame ??= requestAnimationFrame(() => this.draw());
+  }
+
+  draw() {
+    cancelAnimationFrame(this.#frame);
+    this.#frame = null;
+    const wanted = this.#wanted();
+    for (const [key, element] of this.#shown) {
+      if (wanted.has(key) || element.contains(document.activeElement)) continue;
+      element.remove();
+      this.#shown.delete(key);
+    }
+    let place = this.#list.firstElementChild;
+    for (const [key, item] of wanted) {
+      const element = this.#shown.get(key) ?? this.#make(key, item);
+      if (element === place) place = place.nextElementSibling;
+      else this.#list.insertBefore(element, place);
+      set(element, item);
+    }
+    clearTimeout(this.#rest);
+    this.#rest = setTimeout(() => this.#sharpen(), REST);
+  }
+
+  #wanted() {
+    const from = scrollY - this.top - innerHeight;
+    const until = from + 3 * innerHeight;
+    const wanted = new Map();
+    for (let at = rowAt(this.rows, from); at < this.rows.length && this.rows[at].y < until; at += 1) {
+      const row = this.rows[at];
+      if ("day" in row) wanted.set(row.day, { ...row, x: 0, w: this.#list.clientWidth, h: row.height });
+      else for (let i = row.from; i < row.to; i += 1) wanted.set(this.#shelf.tiles[i], this.#shelf.tiles[i]);
+    }
+    return wanted;
+  }
+
+  #make(key, item) {
+    const element = this.#forms.make("day" in item && "from" in item ? "day" : "tile");
+    this.#shown.set(key, element);
+    if (typeof key === "number") {
+      element.dataset.day = key;
+      element.querySelector(".day__name").textContent = dayInWords(key);
+    } else this.refresh(key);
+    return element;
+  }
+
+  refresh(tile) {
+    const element = this.#shown.get(tile);
+    if (!element) return;
+    fill(element, tile, this.#forms);
+    this.decorate(element, tile);
+  }
+
+  redecorate() {
+    for (const [key, element] of this.#shown) if (typeof key === "object") this.decorate(element, key);
+  }
+
+  forget(tile) {
+    this.#shown.get(tile)?.remove();
+    this.#shown.delete(tile);
+  }
+
+  #sharpen() {
+    for (const [tile, element] of this.#shown) {
+      const y = (tile.y ?? -1e9) + this.top - scrollY;
+      if (typeof tile === "object" && y + tile.h > 0 && y < innerHeight) sharpen(element, tile);
+    }
+  }
+}
+
+function set({ style }, { x, y, w, h }) {
+  style.transform = `translate(${x}px, ${y}px)`;
+  style.width = `${w}px`;
+  style.height = `${h}px`;
+}
