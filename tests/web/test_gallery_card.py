@@ -180,9 +180,3 @@ def test_what_is_shown_of_an_image(values: dict[str, Any], shown: str | None) ->
     without = of_entry(entry(**values), originals=True)
     assert without.picture == (shown or "content?v=key")
     assert of_image(IMAGE).picture is None
-
-
-def test_a_frame_changes_with_what_is_in_it() -> None:
-    cards = [of_entry(entry(size_bytes=size, drawn=bits)) for size in (1, None) for bits in (0, 2)]
-    another = of_entry(entry(idempotency_key="other", drawn=2))
-    assert len({card.frame for card in [*cards, another]}) == 4

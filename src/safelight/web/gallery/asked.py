@@ -20,6 +20,9 @@ from safelight.web.gallery.read import PAGE_SIZE, Gallery
 from safelight.web.rendering import Context
 
 
+_MOST_LABELS = 60  # the search finds the others
+
+
 def filter_from(
     q: Annotated[str, Query(max_length=500)] = "",
     label: Annotated[str, Query(max_length=200)] = "",
@@ -65,8 +68,7 @@ class FiltersFragment(Context):
     def labels(self) -> list[FilterChoice]:
         return [
             FilterChoice(one.label.capitalize(), one.count, self._with(label=one.label), current)
-            for one in self.facets.labels
-            if one.count or one.label == self.wanted.label
+            for one in self.facets.labels[:_MOST_LABELS]
             for current in [one.label == self.wanted.label]
         ]
 

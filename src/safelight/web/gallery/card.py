@@ -51,11 +51,6 @@ class Card:
         return f"content?v={quote(self.version, safe='')}" if small or self.originals else None
 
     @property
-    def frame(self) -> str:
-        """Changes when something else is to be shown."""
-        return f"{self.version or ''}/{(self.picture or '').partition('?')[0]}"
-
-    @property
     def word(self) -> str:
         short = _SHORT.get(self.state) if isinstance(self.state, RunStatus) else None
         return short or self.state.word

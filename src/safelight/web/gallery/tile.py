@@ -11,12 +11,13 @@ from safelight.web.image.shown import address, below
 
 _SMALL, _LARGE = 320, 1280
 _LABELLED = RunStatus.DONE
+_SHOWN = {"name", "state", "href", "picture"}
 
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """`picture` is shown at once; `pictures` are what a browser may choose from, where there are
-    two sizes. `version` changes when something else is to be shown."""
+    """`picture` is shown at once; it is `small` pixels wide, and another as wide as `large`, where
+    there is one, can be asked for."""
 
     name: str
     at: int
@@ -25,9 +26,8 @@ class Tile:
     height: int | None
     tint: str | None
     picture: str | None
-    pictures: str | None
-    small: int | None  # how wide `picture` is
-    version: str
+    small: int | None
+    large: int | None
     state: str
     word: str
     icon: str
@@ -41,13 +41,26 @@ class Tile:
     def day(self) -> str:
         return datetime.fromtimestamp(self.at / 1000, UTC).strftime("%-d %B %Y")
 
+    @property
+    def pictures(self) -> str | None:
+        """What a browser may choose from."""
+        if not (self.picture and self.large):
+            return None
+        larger = self.picture.replace("/thumbnail?", f"/thumbnail?size={_LARGE}&")
+        return f"{self.picture} {self.small}w, {larger} {self.large}w"
+
     def as_json(self) -> dict[str, Any]:
         return {key: value for key, value in asdict(self).items() if value is not None}
+
+    @property
+    def unshown(self) -> dict[str, Any]:
+        """Of that, what cannot be read from the tile of a page."""
+        return {key: value for key, value in self.as_json().items() if key not in _SHOWN}
 
 
 def tile_of(organization: str, card: Card, wanted: GalleryFilter | None = None) -> Tile:
     picture = card.picture and below(organization, card.name) + card.picture
-    small = _wide(card, _SMALL)
+    small, large = _wide(card, _SMALL), _wide(card, _LARGE)
     return Tile(
         name=card.name,
         at=card.at,
@@ -56,9 +69,8 @@ def tile_of(organization: str, card: Card, wanted: GalleryFilter | None = None) 
         height=card.height,
         tint=card.tint,
         picture=picture,
-        pictures=_pictures(card, picture),
         small=small,
-        version=card.frame,
+        large=large if card.thumbnail and large != small else None,
         state=card.slug,
         word=card.word,
         icon=card.state.icon,
@@ -80,15 +92,6 @@ def _words(card: Card) -> str | None:
 def _tone(state: State) -> str:
     """A label is nothing to act upon."""
     return "plain" if state is _LABELLED else state.tone
-
-
-def _pictures(card: Card, picture: str | None) -> str | None:
-    """The larger one is made when somebody first asks, and never enlarged."""
-    small, large = _wide(card, _SMALL), _wide(card, _LARGE)
-    if not (picture and card.thumbnail and small and large) or small == large:
-        return None
-    larger = picture.replace("/thumbnail?", f"/thumbnail?size={_LARGE}&")
-    return f"{picture} {small}w, {larger} {large}w"
 
 
 def _wide(card: Card, side: int) -> int | None:

@@ -6,10 +6,10 @@ import { Picking } from "../gallery/picking.js";
 import { keep, kept } from "../gallery/place.js";
 import { Shelf } from "../gallery/shelf.js";
 import { Source } from "../gallery/source.js";
-import { Forms } from "../gallery/tile.js";
+import { Forms, read } from "../gallery/tile.js";
 import { say } from "../lib/toast.js";
 
-const AHEAD = 2; // screens
+const AHEAD = 4; // screens
 const AGAIN = 3_000; // after a window that did not come
 const WATCHED = 80; // so near to the top, new ones may come in
 
@@ -24,7 +24,7 @@ class ImageGrid extends HTMLElement {
     this.#leaving = new AbortController();
     const { signal } = this.#leaving;
     const { here, query, older, newer } = this.dataset;
-    const first = [...this.querySelectorAll("[data-tile]")].map((shot) => JSON.parse(shot.dataset.tile));
+    const first = [...this.querySelectorAll("[data-tile]")].map(read);
     this.shelf = new Shelf();
     this.source = new Source(here, query);
     const options = { days: !this.isStill, captions: localStorage.getItem("captions") === "true" };
@@ -72,8 +72,9 @@ class ImageGrid extends HTMLElement {
     await this.#load("newer");
   }
 
-  settle({ anchored = true } = {}) {
-    this.canvas.lay({ anchored });
+  settle({ anchored = true, isExtended = false } = {}) {
+    if (isExtended) this.canvas.extend();
+    else this.canvas.lay({ anchored });
     const isEmpty = this.shelf.tiles.length === 0 && !this.#older && !this.#newer;
     const kind = new URLSearchParams(this.source.query).size > 0 ? "matches" : "images";
     for (const part of this.querySelectorAll("[data-empty]")) {
@@ -118,7 +119,7 @@ class ImageGrid extends HTMLElement {
       if (end === "older") this.shelf.append(this.following.allowed(window.tiles));
       else this.shelf.prepend(this.following.allowed(window.tiles));
       this.#loading = null;
-      this.settle();
+      this.settle({ isExtended: end === "older" });
     } catch {
       if (loading === this.#loading) setTimeout(() => this.isConnected && this.#retry(), AGAIN);
     }
@@ -145,10 +146,11 @@ class ImageGrid extends HTMLElement {
   }
 
   remember(name) {
+    clearTimeout(this.#saving);
     const { tile, offset } = this.canvas.anchor() ?? {};
     keep(tile ? { at: tile.at, anchor: tile.name, offset, top: scrollY < 8, name } : null);
-    const seen = tile?.at;
-    if (seen) this.dispatchEvent(new CustomEvent("gallery-seen", { bubbles: true, detail: seen }));
+    this.picking.lookAround();
+    if (tile) this.dispatchEvent(new CustomEvent("gallery-seen", { bubbles: true, detail: tile.at }));
   }
 
   // From an image, to where one was.

@@ -38,17 +38,16 @@ class MonthScrubber extends HTMLElement {
     this.#show(0);
   }
 
+  // A line for every month, and the year at the first of its months.
   #drawYears() {
-    const years = new Map();
-    this.#months.forEach(({ begins }, index) => {
-      const year = new Date(begins).getFullYear();
-      if (!years.has(year)) years.set(year, index);
-    });
     const last = Math.max(this.#months.length - 1, 1);
-    const lines = [...years].map(([year, index]) => {
+    let before;
+    const lines = this.#months.map(({ begins }, index) => {
+      const year = new Date(begins).getFullYear();
       const line = document.createElement("li");
-      line.textContent = year;
+      line.textContent = year === before ? "" : year;
       line.style.top = `${(100 * index) / last}%`;
+      before = year;
       return line;
     });
     this.querySelector("ol").replaceChildren(...lines);

@@ -1,9 +1,10 @@
 // Draws what can be seen of the shelf, and a screen more on either side. Everything is moved by
 // transforms, so that nothing of the page is laid out anew when things come and go.
-import { justify, rowAt } from "./justify.js";
-import { dayInWords, fill, sharpen } from "./tile.js";
+import { extend, justify, rowAt } from "./justify.js";
+import { daysInWords, fill, sharpen } from "./tile.js";
 
 const REST = 250; // milliseconds without scrolling
+const FRAME = 6; // milliseconds of one
 const CAPTION = 48;
 const TOPLINE = 72; // what it covers is not seen
 
@@ -36,6 +37,12 @@ export class Canvas {
     return this.#list.getBoundingClientRect().top + scrollY;
   }
 
+  // The names below a heading.
+  below(day) {
+    const { from, to } = this.rows.find((row) => row.day === day) ?? { from: 0, to: 0 };
+    return this.#shelf.tiles.slice(from, to).map((tile) => tile.name);
+  }
+
   element(tile) {
     return this.#shown.get(tile);
   }
@@ -43,10 +50,22 @@ export class Canvas {
   // What is looked at stays where it is, whatever was put in above it or taken away.
   lay({ anchored = true } = {}) {
     const anchor = anchored ? this.anchor() : null;
+    this.#show(justify(this.#shelf.tiles, this.#measures()), anchor);
+  }
+
+  // Tiles were added behind the last.
+  extend() {
+    this.#show(extend(this.#shelf.tiles, this.rows, this.#measures()));
+  }
+
+  #measures() {
     const width = this.#list.clientWidth;
     const height = width < 640 ? 120 : width < 1100 ? 190 : 225;
-    const caption = this.options.captions ? CAPTION : 0;
-    const { rows, total } = justify(this.#shelf.tiles, { width, height, caption, days: this.options.days });
+    const { days, captions } = this.options;
+    return { width, height, caption: captions ? CAPTION : 0, days };
+  }
+
+  #show({ rows, total }, anchor) {
     this.rows = rows;
     this.#list.style.height = `${total}px`;
     if (anchor) this.#keep(anchor);
@@ -89,15 +108,32 @@ export class Canvas {
       element.remove();
       this.#shown.delete(key);
     }
+    if (!this.#makeSome(wanted)) this.soon();
     let place = this.#list.firstElementChild;
     for (const [key, item] of wanted) {
-      const element = this.#shown.get(key) ?? this.#make(key, item);
+      const element = this.#shown.get(key);
+      if (!element) continue;
       if (element === place) place = place.nextElementSibling;
       else this.#list.insertBefore(element, place);
       set(element, item);
+      if (key !== item) name(element.querySelector(".day__name"), item);
     }
     clearTimeout(this.#rest);
     this.#rest = setTimeout(() => this.#sharpen(), REST);
+  }
+
+  // What can be seen at once, the screens beyond it as there is time. False: some are still to make.
+  #makeSome(wanted) {
+    const until = performance.now() + FRAME;
+    const [from, to] = [scrollY - this.top, scrollY - this.top + innerHeight];
+    const missing = [...wanted].filter(([key]) => !this.#shown.has(key));
+    const isSeen = ([, { y, h }]) => y + h > from && y < to;
+    for (const [key, item] of missing.filter(isSeen)) this.#make(key, item);
+    for (const [key, item] of missing) {
+      if (performance.now() > until) return false;
+      if (!this.#shown.has(key)) this.#make(key, item);
+    }
+    return true;
   }
 
   #wanted() {
@@ -113,12 +149,11 @@ export class Canvas {
   }
 
   #make(key, item) {
-    const element = this.#forms.make("day" in item && "from" in item ? "day" : "tile");
+    const isTile = key === item;
+    const element = this.#forms.make(isTile ? "tile" : "day");
     this.#shown.set(key, element);
-    if (typeof key === "number") {
-      element.dataset.day = key;
-      element.querySelector(".day__name").textContent = dayInWords(key);
-    } else this.refresh(key);
+    if (isTile) this.refresh(key);
+    else element.dataset.day = key;
     return element;
   }
 
@@ -144,6 +179,11 @@ export class Canvas {
       if (typeof tile === "object" && y + tile.h > 0 && y < innerHeight) sharpen(element, tile);
     }
   }
+}
+
+function name(heading, { day, until }) {
+  const words = daysInWords(day, until);
+  if (heading.textContent !== words) heading.textContent = words;
 }
 
 function set({ style }, { x, y, w, h }) {

@@ -2,17 +2,35 @@
 // they are of. Pure. Every tile is told its place (x, y, w, h) and its index.
 export const GAP = 4;
 const HEADING = 44;
+const SPARSE = 0.6; // of a row
+const LONG = 200; // tiles of one heading
 const [NARROWEST, WIDEST] = [0.4, 3.2]; // beyond, a picture is cut
 
-// `rows` are { y, height, from, to }, a heading of a day { y, height, day, at, from, to }.
-export function justify(tiles, { width, height, caption = 0, days = true }) {
-  const rows = [];
-  let y = 0;
-  for (let from = 0; from < tiles.length; ) {
-    let to = from + 1;
-    while (to < tiles.length && (!days || tiles[to].day === tiles[from].day)) to += 1;
+// `rows` are { y, height, from, to }, a heading { y, height, day, until, from, to } of its days.
+export function justify(tiles, options) {
+  return lay(tiles, [], 0, 0, options);
+}
+
+// The same, where tiles have only been added behind the last: few rows are looked at.
+export function extend(tiles, rows, options) {
+  const heading = rows.findLastIndex((row) => "day" in row);
+  if (heading < 0) return justify(tiles, options);
+  const last = rows.at(-1);
+  const group = rows[heading];
+  if (last.from - group.from < LONG) return lay(tiles, rows.slice(0, heading), group.from, group.y, options);
+  let to = last.from;
+  while (to < tiles.length && tiles[to].day >= group.until) to += 1;
+  group.to = to;
+  rows.pop();
+  const y = fill(tiles, last.from, to, last.y, { rows, ...options });
+  return lay(tiles, rows, to, y, options);
+}
+
+function lay(tiles, rows, from, y, { width, height, caption = 0, days = true }) {
+  while (from < tiles.length) {
+    const to = days ? endOf(tiles, from, (SPARSE * width) / height) : tiles.length;
     if (days) {
-      rows.push({ y, height: HEADING, day: tiles[from].day, at: tiles[from].at, from, to });
+      rows.push({ y, height: HEADING, day: tiles[from].day, until: tiles[to - 1].day, from, to });
       y += HEADING;
     }
     y = fill(tiles, from, to, y, { rows, width, height, caption });
@@ -21,7 +39,22 @@ export function justify(tiles, { width, height, caption = 0, days = true }) {
   return { rows, total: y };
 }
 
-function fill(tiles, from, to, y, { rows, width, height, caption }) {
+// A day; and with it those before it of its month, as long as they do not fill a row, or if no row
+// is left for the others.
+function endOf(tiles, from, enough) {
+  const { month } = tiles[from];
+  const isSame = (index, key) => tiles[index]?.[key] === tiles[index - 1][key];
+  let [to, sum] = [from, 0];
+  do {
+    sum += ratio(tiles[to]);
+    to += 1;
+  } while (isSame(to, "day") || (sum < enough && isSame(to, "month")));
+  let [rest, left] = [to, 0];
+  for (; tiles[rest]?.month === month && left < enough; rest += 1) left += ratio(tiles[rest]);
+  return left < enough && sum < 2 * enough ? rest : to;
+}
+
+function fill(tiles, from, to, y, { rows, width, height, caption = 0 }) {
   for (let first = from; first < to; ) {
     let sum = 0;
     let next = first;

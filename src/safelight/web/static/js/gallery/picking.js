@@ -99,7 +99,7 @@ export class Picking {
   #click(event) {
     const day = event.target.closest("[data-verb=day]")?.closest(".day").dataset.day;
     const { tiles } = this.#grid.shelf;
-    if (day) return this.selection.toggleAll(tiles.filter((tile) => tile.day === Number(day)).map(({ name }) => name));
+    if (day) return this.selection.toggleAll(this.#grid.canvas.below(Number(day)));
     const { name } = event.target.closest(".shot")?.dataset ?? {};
     if (!name) return;
     if (event.target.matches(".shot__pick")) {

@@ -1,4 +1,6 @@
 // The tiles that are known here, newest first, without gap between the first and the last of them.
+const RECENT = 48 * 3_600_000;
+
 export class Shelf {
   tiles = [];
   #names = new Map();
@@ -33,10 +35,10 @@ export class Shelf {
   // It stays where it is.
   update(tile) {
     const known = this.#names.get(tile.name);
-    const { day, index, x, y, w, h } = known;
+    const { day, month, index, x, y, w, h } = known;
     const isReshaped = known.width !== tile.width || known.height !== tile.height;
     for (const key of Object.keys(known)) delete known[key];
-    Object.assign(known, tile, { day, index, x, y, w, h });
+    Object.assign(known, tile, { day, month, index, x, y, w, h });
     return isReshaped;
   }
 
@@ -49,7 +51,7 @@ export class Shelf {
   #fresh(tiles) {
     const fresh = tiles.filter(({ name }) => !this.#names.has(name));
     for (const tile of fresh) {
-      tile.day = dayOf(tile.at);
+      Object.assign(tile, dated(tile.at));
       this.#names.set(tile.name, tile);
     }
     return fresh;
@@ -58,11 +60,14 @@ export class Shelf {
 
 let known = { from: 1, until: 0 };
 
-// The reader's midnight before a moment.
-function dayOf(at) {
+// The reader's midnight before a moment; today and yesterday are months of their own.
+function dated(at) {
   if (at < known.from || at >= known.until) {
-    const from = new Date(at).setHours(0, 0, 0, 0);
-    known = { from, until: new Date(from).setDate(new Date(from).getDate() + 1) };
+    const day = new Date(at).setHours(0, 0, 0, 0);
+    const date = new Date(day);
+    const isRecent = Date.now() - day < RECENT;
+    const month = isRecent ? day : date.getFullYear() * 12 + date.getMonth();
+    known = { from: day, until: new Date(day).setDate(date.getDate() + 1), day, month };
   }
-  return known.from;
+  return { day: known.day, month: known.month };
 }

@@ -1,7 +1,8 @@
 // From what is known of an image to its tile.
 const SHARP = 1.3; // a picture is enlarged by so much before a larger one is asked for
 
-const [DAY, YEAR] = [
+const [DAYS, DAY, YEAR] = [
+  new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long" }),
   new Intl.DateTimeFormat("en-GB", { weekday: "long", day: "numeric", month: "long" }),
   new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long", year: "numeric" }),
 ];
@@ -26,11 +27,10 @@ export class Forms {
 export function fill(shot, tile, forms) {
   const link = shot.querySelector(".shot__open");
   const { dataset } = shot;
-  if (dataset.version !== tile.version || link.href !== new URL(tile.href, location.href).href) {
-    link.href = tile.href;
-    frame(shot, link, tile, forms);
-  }
-  Object.assign(dataset, { name: tile.name, state: tile.state, version: tile.version });
+  if (link.getAttribute("href") !== tile.href) link.href = tile.href;
+  const version = tile.picture ?? "";
+  if (dataset.version !== version) frame(link, tile, forms);
+  Object.assign(dataset, { name: tile.name, state: tile.state, version });
   text(shot, "name", tile.name);
   text(shot, "label", [tile.label, tile.percent].filter(Boolean).join(" "));
   text(shot, "trouble", tile.trouble ? `${tile.moves ? "Trying again. " : ""}${tile.trouble}` : "");
@@ -40,7 +40,7 @@ export function fill(shot, tile, forms) {
   pick.ariaLabel = `Select ${tile.name}`;
 }
 
-function frame(shot, link, tile, forms) {
+function frame(link, tile, forms) {
   link.querySelector(".shot__picture, .icon--picture")?.remove();
   if (!tile.picture) return link.prepend(forms.icon("picture"));
   const image = new Image();
@@ -71,17 +71,27 @@ function text(shot, part, words) {
 }
 
 // Once it is looked at, the larger picture where the small one would be blurred.
-export function sharpen(shot, { pictures, small, w }) {
+export function sharpen(shot, { picture, small, large, w }) {
   const image = shot.querySelector(".shot__picture");
-  if (!image || !pictures || image.srcset || w * devicePixelRatio <= small * SHARP) return;
+  if (!image || !large || image.srcset || w * devicePixelRatio <= small * SHARP) return;
   image.sizes = `${w}px`;
-  image.srcset = pictures;
+  image.srcset = `${picture} ${small}w, ${picture.replace("/thumbnail?", "/thumbnail?size=1280&")} ${large}w`;
 }
 
-export function dayInWords(day) {
-  const today = new Date().setHours(0, 0, 0, 0);
-  const ago = Math.round((today - day) / 86_400_000);
+// What came with the page.
+export function read(shot) {
+  const { tile, name, state } = shot.dataset;
+  const attribute = (selector, key) => shot.querySelector(selector)?.getAttribute(key) ?? undefined;
+  const picture = attribute(".shot__picture", "src");
+  return { ...JSON.parse(tile), name, state, picture, href: attribute(".shot__open", "href") };
+}
+
+// Of a day, or of several of one month, the newest first.
+export function daysInWords(day, until = day) {
+  const ago = Math.round((new Date().setHours(0, 0, 0, 0) - day) / 86_400_000);
   if (ago === 0) return "Today";
   if (ago === 1) return "Yesterday";
-  return (ago > 0 && ago < 300 ? DAY : YEAR).format(day);
+  const isThisYear = ago > 0 && ago < 300;
+  if (until !== day) return (isThisYear ? DAYS : YEAR).formatRange(until, day);
+  return (isThisYear ? DAY : YEAR).format(day);
 }
