@@ -19,7 +19,6 @@ from safelight.web.gallery.card import STATUS_WORDS, GalleryFilter
 from safelight.web.gallery.read import PAGE_SIZE, Gallery
 from safelight.web.rendering import Context
 
-
 _MOST_LABELS = 60  # the search finds the others
 
 
