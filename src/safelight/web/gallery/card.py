@@ -76,12 +76,6 @@ class Card:
     def unsure(self) -> bool:
         return self.score is not None and self.score < SURE
 
-    @property
-    def facts(self) -> str:
-        size = None if self.size_bytes is None else readable_size(self.size_bytes)
-        pixels = f"{self.width} × {self.height}" if self.width and self.height else None
-        return " · ".join(filter(None, (pixels, size)))
-
 
 def of_entry(entry: Entry, *, originals: bool = False) -> Card:
     return Card(

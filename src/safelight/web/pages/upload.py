@@ -145,11 +145,11 @@ async def _page(
     gallery = gallery_of(request, access)
     # Before the cards are read, so that whatever changes from here on is news to the page.
     _, newest = await feed.bounds(gallery.db, gallery.organization)
-    window = await gallery.page(wanted, cursor)
+    window, facets = await asyncio.gather(gallery.page(wanted, cursor), gallery.facets(wanted))
     return UploadPage(
         organization=gallery.organization,
         wanted=wanted,
-        facets=await gallery.facets(wanted),
+        facets=facets,
         may_change=_may_change(access),
         tiles=[tile_of(gallery.organization, card, wanted) for card in window.cards],
         accepted=services(request).get(Settings).accepted_types,

@@ -17,6 +17,7 @@ class ImageGrid extends HTMLElement {
   #leaving;
   #loading = null;
   #saving;
+  #opened;
   #older;
   #newer;
 
@@ -138,15 +139,17 @@ class ImageGrid extends HTMLElement {
   }
 
   #scrolled() {
-    this.canvas.soon();
+    this.canvas.scrolled();
     this.#lookAhead();
     if (this.isWatched) this.following.letIn();
     clearTimeout(this.#saving);
     this.#saving = setTimeout(() => this.remember(), 200);
   }
 
-  remember(name) {
+  // `name` is what was opened, for the focus to return to.
+  remember(name = this.#opened) {
     clearTimeout(this.#saving);
+    this.#opened = name;
     const { tile, offset } = this.canvas.anchor() ?? {};
     keep(tile ? { at: tile.at, anchor: tile.name, offset, top: scrollY < 8, name } : null);
     this.picking.lookAround();

@@ -1,6 +1,7 @@
 // The way to another month, by pointer or by arrow keys: a slider along the edge of the gallery.
 import { ask } from "../lib/api.js";
 
+const AWAKE = 1_500; // after scrolling, where there is no room for it all the time
 const PAUSE = 150; // while it is dragged, only where it rests is gone to
 const FORMAT = new Intl.DateTimeFormat("en-GB", { month: "long", year: "numeric" });
 
@@ -8,11 +9,13 @@ class MonthScrubber extends HTMLElement {
   #leaving;
   #months = [];
   #going;
+  #falling;
 
   connectedCallback() {
     this.#leaving = new AbortController();
     const { signal } = this.#leaving;
     this.#input.addEventListener("input", () => this.#dragged(), { signal });
+    addEventListener("scroll", () => this.#wake(), { signal, passive: true });
     document.addEventListener("gallery-seen", (event) => this.#follow(event.detail), { signal });
     if (document.readyState === "complete") this.#load();
     else addEventListener("load", () => this.#load(), { signal });
@@ -21,6 +24,7 @@ class MonthScrubber extends HTMLElement {
   disconnectedCallback() {
     this.#leaving.abort();
     clearTimeout(this.#going);
+    clearTimeout(this.#falling);
   }
 
   get #input() {
@@ -53,7 +57,14 @@ class MonthScrubber extends HTMLElement {
     this.querySelector("ol").replaceChildren(...lines);
   }
 
+  #wake() {
+    this.dataset.awake = "";
+    clearTimeout(this.#falling);
+    this.#falling = setTimeout(() => delete this.dataset.awake, AWAKE);
+  }
+
   #dragged() {
+    this.#wake();
     const index = Number(this.#input.value);
     this.#show(index);
     clearTimeout(this.#going);

@@ -117,7 +117,8 @@ class SelectionBar extends HTMLElement {
     try {
       for (let from = 0; from < names.length; from += MOST_DELETED) {
         const asked = ask(path, { method: "POST", json: { names: names.slice(from, from + MOST_DELETED) }, keepalive });
-        if (!keepalive) await asked;
+        if (keepalive) asked.catch(() => null); // nobody is left to tell
+        else await asked;
       }
       this.#grid?.following.allowLater(names);
     } catch (error) {

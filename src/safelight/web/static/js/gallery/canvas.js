@@ -1,7 +1,7 @@
 // Draws what can be seen of the shelf, and a screen more on either side. Everything is moved by
 // transforms, so that nothing of the page is laid out anew when things come and go.
 import { extend, justify, rowAt } from "./justify.js";
-import { daysInWords, fill, sharpen } from "./tile.js";
+import { daysInWords, fill, sharpen, show } from "./tile.js";
 
 const REST = 250; // milliseconds without scrolling
 const FRAME = 6; // milliseconds of one
@@ -15,6 +15,7 @@ export class Canvas {
   #shown = new Map(); // tile, or key of a heading → element
   #rest;
   #frame;
+  #isScrolled = false; // until then, what lies below is not asked for
   rows = [];
   options;
   decorate = () => {};
@@ -60,7 +61,7 @@ export class Canvas {
 
   #measures() {
     const width = this.#list.clientWidth;
-    const height = width < 640 ? 120 : width < 1100 ? 190 : 225;
+    const height = width < 640 ? 130 : width < 1100 ? 190 : 225;
     const { days, captions } = this.options;
     return { width, height, caption: captions ? CAPTION : 0, days };
   }
@@ -95,6 +96,11 @@ export class Canvas {
     this.draw();
   }
 
+  scrolled() {
+    this.#isScrolled = true;
+    this.soon();
+  }
+
   soon() {
     this.#frame ??= requestAnimationFrame(() => this.draw());
   }
@@ -110,9 +116,11 @@ export class Canvas {
     }
     if (!this.#makeSome(wanted)) this.soon();
     let place = this.#list.firstElementChild;
+    const isSeen = this.#window();
     for (const [key, item] of wanted) {
       const element = this.#shown.get(key);
       if (!element) continue;
+      if (key === item && isSeen(item)) show(element);
       if (element === place) place = place.nextElementSibling;
       else this.#list.insertBefore(element, place);
       set(element, item);
@@ -125,15 +133,19 @@ export class Canvas {
   // What can be seen at once, the screens beyond it as there is time. False: some are still to make.
   #makeSome(wanted) {
     const until = performance.now() + FRAME;
-    const [from, to] = [scrollY - this.top, scrollY - this.top + innerHeight];
     const missing = [...wanted].filter(([key]) => !this.#shown.has(key));
-    const isSeen = ([, { y, h }]) => y + h > from && y < to;
-    for (const [key, item] of missing.filter(isSeen)) this.#make(key, item);
+    const isSeen = this.#window();
+    for (const [key, item] of missing) if (isSeen(item)) this.#make(key, item);
     for (const [key, item] of missing) {
       if (performance.now() > until) return false;
       if (!this.#shown.has(key)) this.#make(key, item);
     }
     return true;
+  }
+
+  #window() {
+    const from = scrollY - this.top;
+    return ({ y, h }) => y + h > from && y < from + innerHeight;
   }
 
   #wanted() {
@@ -162,6 +174,7 @@ export class Canvas {
     if (!element) return;
     fill(element, tile, this.#forms);
     this.decorate(element, tile);
+    this.soon();
   }
 
   redecorate() {
@@ -174,9 +187,11 @@ export class Canvas {
   }
 
   #sharpen() {
+    const isSeen = this.#window();
     for (const [tile, element] of this.#shown) {
-      const y = (tile.y ?? -1e9) + this.top - scrollY;
-      if (typeof tile === "object" && y + tile.h > 0 && y < innerHeight) sharpen(element, tile);
+      if (typeof tile !== "object") continue;
+      if (this.#isScrolled) show(element);
+      if (isSeen(tile)) sharpen(element, tile);
     }
   }
 }

@@ -1,5 +1,6 @@
 // From what is known of an image to its tile.
-const SHARP = 1.3; // a picture is enlarged by so much before a larger one is asked for
+const SHARP = 1.9; // a picture is enlarged by so much before a larger one is asked for
+const PHONE = 640; // small pictures do there
 
 const [DAYS, DAY, YEAR] = [
   new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "long" }),
@@ -50,8 +51,16 @@ function frame(link, tile, forms) {
   link.style.backgroundColor = tile.tint ?? "";
   image.addEventListener("load", () => (link.style.backgroundColor = "")); // what shows through is not its own
   image.addEventListener("error", () => image.removeAttribute("srcset"));
-  image.src = tile.picture;
+  image.dataset.due = tile.picture;
   link.prepend(image);
+}
+
+// Its picture is asked for.
+export function show(shot) {
+  const image = shot.querySelector("[data-due]");
+  if (!image) return;
+  image.src = image.dataset.due;
+  delete image.dataset.due;
 }
 
 function state(chip, { state, word, icon, tone }, forms) {
@@ -73,7 +82,8 @@ function text(shot, part, words) {
 // Once it is looked at, the larger picture where the small one would be blurred.
 export function sharpen(shot, { picture, small, large, w }) {
   const image = shot.querySelector(".shot__picture");
-  if (!image || !large || image.srcset || w * devicePixelRatio <= small * SHARP) return;
+  if (!image || !large || image.srcset || innerWidth < PHONE) return;
+  if (w * devicePixelRatio <= small * SHARP) return;
   image.sizes = `${w}px`;
   image.srcset = `${picture} ${small}w, ${picture.replace("/thumbnail?", "/thumbnail?size=1280&")} ${large}w`;
 }
