@@ -116,7 +116,7 @@ async def newer(
 async def following(
     db: Database, organization: str, wanted: LibraryFilter, after: tuple[int, str], limit: int
 ) -> list[Entry]:
-    """Those right after a place, the oldest of them first."""
+    """Those right after a place, the newest of them first."""
     values: list[Any] = [organization, *after, limit]
     more = ""
     if wanted.label is not None:
@@ -191,12 +191,6 @@ WITH RECURSIVE labels AS (
 )
 SELECT label FROM labels WHERE label IS NOT NULL LIMIT $2
 """
-
-
-@read
-async def labels(db: Database, organization: str, limit: int) -> list[str]:
-    rows = await db.fetch(_LABELS, organization, limit)
-    return [row["label"] for row in rows]
 
 
 # Counting walks an index and stops here: of each label or state, and of what words find.

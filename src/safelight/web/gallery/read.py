@@ -71,12 +71,12 @@ class Gallery:
         rows = await lists.following(
             self.db, self.organization, wanted.as_filters(), after, self.size + 1
         )
-        entries = rows[: self.size]
-        if rows[self.size :]:
-            cards = list(map(self.card, reversed(entries)))
-            return GalleryWindow(cards, None, self._cursor(wanted, entries[-1]))
-        cards = _together(map(self.card, entries), filter(wanted.matches, waiting))
-        return GalleryWindow(cards)
+        entries = rows[-self.size :]
+        if len(rows) > self.size:
+            return GalleryWindow(
+                list(map(self.card, entries)), None, self._cursor(wanted, entries[0])
+            )
+        return GalleryWindow(_together(map(self.card, entries), filter(wanted.matches, waiting)))
 
     async def facets(self, wanted: GalleryFilter) -> Facets:
         if wanted.is_wordless:
