@@ -7,19 +7,15 @@ import { keep, kept } from "../gallery/place.js";
 import { Shelf } from "../gallery/shelf.js";
 import { Source } from "../gallery/source.js";
 import { Forms, read } from "../gallery/tile.js";
-import { say } from "../lib/toast.js";
+import { Windows } from "../gallery/windows.js";
 
-const AHEAD = 4; // screens
-const AGAIN = 3_000; // after a window that did not come
 const WATCHED = 80; // so near to the top, new ones may come in
 
 class ImageGrid extends HTMLElement {
   #leaving;
-  #loading = null;
   #saving;
   #opened;
-  #older;
-  #newer;
+  #width;
 
   connectedCallback() {
     this.#leaving = new AbortController();
@@ -32,10 +28,11 @@ class ImageGrid extends HTMLElement {
     this.canvas = new Canvas(this.querySelector("ul"), new Forms(this), this.shelf, options);
     this.picking = new Picking(this, signal);
     this.following = new Following(this, signal);
-    this.#take({ tiles: first, older, newer });
+    this.windows = new Windows(this);
+    this.windows.take({ tiles: first, older, newer });
     addEventListener("scroll", () => this.#scrolled(), { signal, passive: true });
     document.addEventListener("captions", (event) => this.#caption(event.detail), { signal });
-    const seen = new ResizeObserver(() => this.canvas.lay());
+    const seen = new ResizeObserver(([{ contentRect }]) => this.#resized(contentRect.width));
     seen.observe(this);
     signal.addEventListener("abort", () => seen.disconnect());
     history.scrollRestoration = "manual";
@@ -54,93 +51,43 @@ class ImageGrid extends HTMLElement {
   }
 
   get isWatched() {
-    return scrollY < WATCHED && !this.#newer && !this.isStill;
+    return scrollY < WATCHED && !this.windows.newer && !this.isStill;
   }
 
   get isOpenEnded() {
-    return Boolean(this.#older);
+    return Boolean(this.windows.older);
   }
 
   // Other filters, or the newest again.
   async show(query = this.source.query) {
     this.source.query = query;
-    await this.#open(() => this.source.newest());
+    await this.windows.open(() => this.source.newest());
   }
 
   // From that moment on; what is newer stands above it.
   async jump(moment) {
-    await this.#open(() => this.source.at(moment));
-    await this.#load("newer");
+    await this.windows.open(() => this.source.at(moment));
   }
 
   settle({ anchored = true, isExtended = false } = {}) {
     if (isExtended) this.canvas.extend();
     else this.canvas.lay({ anchored });
-    const isEmpty = this.shelf.tiles.length === 0 && !this.#older && !this.#newer;
+    const isEmpty = this.shelf.tiles.length === 0 && !this.windows.older && !this.windows.newer;
     const kind = new URLSearchParams(this.source.query).size > 0 ? "matches" : "images";
     for (const part of this.querySelectorAll("[data-empty]")) {
       part.hidden = !isEmpty || part.dataset.empty !== kind;
     }
-    this.#lookAhead();
+    this.windows.lookAhead();
   }
 
-  async #open(ask) {
-    const loading = (this.#loading = ask());
-    try {
-      const window = await loading;
-      if (loading !== this.#loading) return; // something else was asked for since
-      this.following.forget();
-      this.shelf.clear();
-      scrollTo({ top: 0, behavior: "instant" });
-      this.#take(window);
-    } catch (error) {
-      say(error.message);
-    } finally {
-      if (loading === this.#loading) this.#loading = null;
-    }
-    this.#lookAhead();
-  }
-
-  #take({ tiles, older, newer }) {
-    this.#older = older;
-    this.#newer = newer;
-    this.shelf.append(tiles);
-    this.settle({ anchored: false });
-  }
-
-  async #load(end) {
-    const cursor = end === "older" ? this.#older : this.#newer;
-    if (!cursor || this.#loading) return;
-    const loading = (this.#loading = this.source[end](cursor));
-    try {
-      const window = await loading;
-      if (loading !== this.#loading) return;
-      if (end === "older") this.#older = window.older;
-      else this.#newer = window.newer;
-      if (end === "older") this.shelf.append(this.following.allowed(window.tiles));
-      else this.shelf.prepend(this.following.allowed(window.tiles));
-      this.#loading = null;
-      this.settle({ isExtended: end === "older" });
-    } catch {
-      if (loading === this.#loading) setTimeout(() => this.isConnected && this.#retry(), AGAIN);
-    }
-  }
-
-  #retry() {
-    this.#loading = null;
-    this.#lookAhead();
-  }
-
-  #lookAhead() {
-    const { top, rows } = this.canvas;
-    const end = rows.length > 0 ? rows.at(-1).y + rows.at(-1).height : 0;
-    if (top + end - scrollY < (1 + AHEAD) * innerHeight) this.#load("older");
-    else if (scrollY - top < AHEAD * innerHeight) this.#load("newer");
+  #resized(width) {
+    if (width !== this.#width) this.canvas.lay();
+    this.#width = width;
   }
 
   #scrolled() {
     this.canvas.scrolled();
-    this.#lookAhead();
+    this.windows.lookAhead();
     if (this.isWatched) this.following.letIn();
     clearTimeout(this.#saving);
     this.#saving = setTimeout(() => this.remember(), 200);
@@ -150,8 +97,9 @@ class ImageGrid extends HTMLElement {
   remember(name = this.#opened) {
     clearTimeout(this.#saving);
     this.#opened = name;
-    const { tile, offset } = this.canvas.anchor() ?? {};
-    keep(tile ? { at: tile.at, anchor: tile.name, offset, top: scrollY < 8, name } : null);
+    const { tile, offset } = this.canvas.view.anchor() ?? {};
+    const at = Math.max(tile?.at, this.shelf.named(name)?.at ?? 0);
+    keep(tile ? { at, anchor: tile.name, offset, top: scrollY < 8, name } : null);
     this.picking.lookAround();
     if (tile) this.dispatchEvent(new CustomEvent("gallery-seen", { bubbles: true, detail: tile.at }));
   }
@@ -164,7 +112,7 @@ class ImageGrid extends HTMLElement {
       await this.jump(place.at);
     }
     const tile = this.shelf.named(place.anchor);
-    if (tile && !place.top) scrollTo({ top: tile.y + this.canvas.top - place.offset, behavior: "instant" });
+    if (tile && !place.top) scrollTo({ top: tile.y + this.canvas.view.top - place.offset, behavior: "instant" });
     this.canvas.draw();
     const opened = this.shelf.named(place.name);
     if (opened) this.picking.focus(opened, { isScrolling: false });

@@ -2,11 +2,11 @@
 // transforms, so that nothing of the page is laid out anew when things come and go.
 import { extend, justify, rowAt } from "./justify.js";
 import { daysInWords, fill, sharpen, show } from "./tile.js";
+import { View } from "./view.js";
 
 const REST = 250; // milliseconds without scrolling
 const FRAME = 6; // milliseconds of one
 const CAPTION = 48;
-const TOPLINE = 72; // what it covers is not seen
 
 export class Canvas {
   #list;
@@ -25,6 +25,7 @@ export class Canvas {
     this.#forms = forms;
     this.#shelf = shelf;
     this.options = options;
+    this.view = new View(list, shelf);
     list.replaceChildren();
     list.dataset.laid = "";
   }
@@ -32,10 +33,6 @@ export class Canvas {
   stop() {
     clearTimeout(this.#rest);
     cancelAnimationFrame(this.#frame);
-  }
-
-  get top() {
-    return this.#list.getBoundingClientRect().top + scrollY;
   }
 
   // The names below a heading.
@@ -50,7 +47,7 @@ export class Canvas {
 
   // What is looked at stays where it is, whatever was put in above it or taken away.
   lay({ anchored = true } = {}) {
-    const anchor = anchored ? this.anchor() : null;
+    const anchor = anchored ? this.view.anchor() : null;
     this.#show(justify(this.#shelf.tiles, this.#measures()), anchor);
   }
 
@@ -69,30 +66,7 @@ export class Canvas {
   #show({ rows, total }, anchor) {
     this.rows = rows;
     this.#list.style.height = `${total}px`;
-    if (anchor) this.#keep(anchor);
-    this.draw();
-  }
-
-  // The first tile that is seen, and where; what has just been put in has no place yet.
-  anchor() {
-    const { top } = this;
-    const edge = scrollY - top + TOPLINE;
-    const tile = this.#shelf.tiles.find(({ y, h }) => y + h > edge);
-    return tile ? { tile, offset: tile.y + top - scrollY } : null;
-  }
-
-  #keep({ tile, offset }) {
-    const moved = tile.y + this.top - scrollY - offset;
-    if (Math.abs(moved) >= 1) scrollBy({ top: moved, behavior: "instant" });
-  }
-
-  // Scrolls no further than it takes to see all of it.
-  reveal({ y, h }) {
-    const from = y + this.top - scrollY;
-    if (from < TOPLINE) scrollBy({ top: from - TOPLINE - 8, behavior: "instant" });
-    else if (from + h > innerHeight - TOPLINE) {
-      scrollBy({ top: from + h - innerHeight + TOPLINE, behavior: "instant" });
-    }
+    if (anchor) this.view.keep(anchor);
     this.draw();
   }
 
@@ -116,7 +90,7 @@ export class Canvas {
     }
     if (!this.#makeSome(wanted)) this.soon();
     let place = this.#list.firstElementChild;
-    const isSeen = this.#window();
+    const isSeen = this.view.test();
     for (const [key, item] of wanted) {
       const element = this.#shown.get(key);
       if (!element) continue;
@@ -124,7 +98,7 @@ export class Canvas {
       if (element === place) place = place.nextElementSibling;
       else this.#list.insertBefore(element, place);
       set(element, item);
-      if (key !== item) name(element.querySelector(".day__name"), item);
+      if (key !== item) name(element, item);
     }
     clearTimeout(this.#rest);
     this.#rest = setTimeout(() => this.#sharpen(), REST);
@@ -134,7 +108,7 @@ export class Canvas {
   #makeSome(wanted) {
     const until = performance.now() + FRAME;
     const missing = [...wanted].filter(([key]) => !this.#shown.has(key));
-    const isSeen = this.#window();
+    const isSeen = this.view.test();
     for (const [key, item] of missing) if (isSeen(item)) this.#make(key, item);
     for (const [key, item] of missing) {
       if (performance.now() > until) return false;
@@ -143,13 +117,8 @@ export class Canvas {
     return true;
   }
 
-  #window() {
-    const from = scrollY - this.top;
-    return ({ y, h }) => y + h > from && y < from + innerHeight;
-  }
-
   #wanted() {
-    const from = scrollY - this.top - innerHeight;
+    const from = scrollY - this.view.top - innerHeight;
     const until = from + 3 * innerHeight;
     const wanted = new Map();
     for (let at = rowAt(this.rows, from); at < this.rows.length && this.rows[at].y < until; at += 1) {
@@ -187,7 +156,7 @@ export class Canvas {
   }
 
   #sharpen() {
-    const isSeen = this.#window();
+    const isSeen = this.view.test();
     for (const [tile, element] of this.#shown) {
       if (typeof tile !== "object") continue;
       if (this.#isScrolled) show(element);
@@ -198,7 +167,10 @@ export class Canvas {
 
 function name(heading, { day, until }) {
   const words = daysInWords(day, until);
-  if (heading.textContent !== words) heading.textContent = words;
+  const place = heading.querySelector(".day__name");
+  if (place.textContent === words) return;
+  place.textContent = words;
+  heading.querySelector(".day__pick span").textContent = until === day ? "Select day" : "Select these";
 }
 
 function set({ style }, { x, y, w, h }) {

@@ -73,8 +73,9 @@ export class Following {
 
   // The feed no longer reaches back to where this page was.
   #anew(isWatched) {
-    if (isWatched) this.#grid.show();
-    else this.#fresh.hidden = false;
+    if (isWatched) return this.#grid.show();
+    this.#fresh.textContent = "Show the newest ↑";
+    this.#fresh.hidden = false;
   }
 
   async #refresh(names) {

@@ -36,8 +36,8 @@ export class Picking {
   }
 
   focus(tile, { isScrolling = true } = {}) {
+    if (isScrolling) this.#grid.canvas.view.reveal(tile);
     this.#grid.canvas.draw();
-    if (isScrolling) this.#grid.canvas.reveal(tile);
     this.#grid.canvas.element(tile)?.querySelector("a").focus({ preventScroll: true });
   }
 
@@ -92,7 +92,7 @@ export class Picking {
   // Once scrolled away, the tab key leads to what is seen.
   lookAround() {
     if (this.#grid.canvas.element(this.#current)) return;
-    this.#current = this.#grid.canvas.anchor()?.tile ?? null;
+    this.#current = this.#grid.canvas.view.anchor()?.tile ?? null;
     this.#grid.canvas.redecorate();
   }
 
