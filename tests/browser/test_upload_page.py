@@ -256,6 +256,10 @@ def test_two_windows_agree(visit: Visit, server: Server) -> None:
     labelled(one, "both.jpg")
     labelled(other, "both.jpg")
     expect(other.locator(".shot").first).to_have_attribute("data-name", "both.jpg")
+    send(server, "cat.jpg")  # again
+    expect(other.locator(".shot").first).to_have_attribute("data-name", "cat.jpg")
+    expect(shot(other, "cat.jpg")).to_have_count(1)
+    labelled(other, "cat.jpg")
     shot(one, "both.jpg").locator("a").focus()
     one.keyboard.press("Delete")
     one.goto("/")

@@ -13,7 +13,7 @@ from safelight.library.lists import repo as lists
 from safelight.library.lists.facets import Facets, facets_of
 from safelight.web.gallery.card import Card, GalleryFilter, of_entry, of_image
 
-PAGE_SIZE = 32  # tiles that come with the page
+PAGE_SIZE = 28  # tiles that come with the page
 WINDOW = 120  # tiles that a script asks for
 _MOST_WAITING = 200
 _FAILURES_SHOWN_MS = 24 * 3600 * 1000

@@ -5,12 +5,14 @@ import { merge } from "../lib/merge.js";
 
 const PAUSE = 180; // between letters
 const GATHER = 1_200; // news come in flurries
+const PATIENCE = 10; // times what counting took: in a large library it is done less often
 
 class LibrarySearch extends HTMLElement {
   #leaving;
   #typing;
   #counting;
   #asked = 0;
+  #wait = GATHER;
 
   connectedCallback() {
     this.#leaving = new AbortController();
@@ -60,7 +62,7 @@ class LibrarySearch extends HTMLElement {
 
   #hear({ type }) {
     if (!/^upload_|^classification_(updated|error)|^reset$|^history_truncated$/.test(type)) return;
-    this.#counting ??= setTimeout(() => this.#count(), GATHER);
+    this.#counting ??= setTimeout(() => this.#count(), this.#wait);
   }
 
   async #count() {
@@ -68,8 +70,10 @@ class LibrarySearch extends HTMLElement {
     this.#counting = undefined;
     const turn = (this.#asked += 1);
     const { pathname } = location;
+    const begun = performance.now();
     const answer = await ask(`${pathname}/filters${this.#query}`).catch(() => null);
     const text = await answer?.text();
+    this.#wait = Math.max(GATHER, PATIENCE * (performance.now() - begun));
     if (!text || turn !== this.#asked || !this.isConnected) return;
     const fresh = new DOMParser().parseFromString(text, "text/html");
     for (const part of fresh.querySelectorAll("[data-part]")) {

@@ -94,6 +94,12 @@ export class Following {
   #change(tile) {
     const { shelf, canvas, isWatched, isOpenEnded, isStill } = this.#grid;
     const known = shelf.named(tile.name);
+    // Another upload of the name is as new as any.
+    if (known && known.href !== tile.href && tile.at > known.at && isWatched) {
+      shelf.remove([tile.name]);
+      canvas.forget(known);
+      return shelf.insert(tile, { isOpenEnded });
+    }
     if (known) {
       if (tile.state === "labelled" && known.state !== "labelled") {
         this.#speaker.say(`${tile.name}: ${tile.label} ${tile.percent ?? ""}`);
