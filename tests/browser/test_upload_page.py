@@ -1,17 +1,31 @@
-"""The upload page, driven as people drive it. Each test has image names of its own."""
+"""The library, used as people use it. The tests tell one story, in order, in one library."""
 
+import asyncio
 import re
+import threading
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
+import asyncpg
 import pytest
-from playwright.sync_api import Locator, Page, Response, Route, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, Response, WebSocketRoute, expect
 
-from browser.conftest import PATIENCE, Console, Visit, load
-from harness import Server, await_ready, launch, picture
-from safelight.objects.keys import InvalidName, check_name
+from browser.axe import look
+from browser.conftest import PATIENCE, Console, Visit
+from harness import Server, await_ready, eventually, launch, picture
 
 PHOTOS = Path(__file__).parents[1] / "photos"
-REFUSED = "the server responded with a status of 400"
+LIBRARY, API = "/app/default/upload", "/api/organizations/default/uploads"
+DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+MEASURE = """() => {
+  window.shifted = 0;
+  window.longest = 0;
+  const watch = (type, note) =>
+    new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type });
+  watch("layout-shift", (entry) => (window.shifted += entry.value));
+  watch("longtask", (entry) => (window.longest = Math.max(window.longest, entry.duration)));
+}"""
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=PATIENCE)
 
@@ -20,192 +34,349 @@ def shot(page: Page, name: str) -> Locator:
     return page.locator(f'.shot[data-name="{name}"]')
 
 
-def row(page: Page, name: str) -> Locator:
-    return page.locator("upload-row", has_text=name)
-
-
 def labelled(page: Page, *names: str) -> None:
     for name in names:
         expect(shot(page, name)).to_have_attribute("data-state", "labelled")
 
 
-def choose(page: Page, *names: str) -> None:
-    """Chooses copies of a small picture under these names."""
-    files = [{"name": name, "mimeType": "image/jpeg", "buffer": picture()} for name in names]
-    page.set_input_files("#file", files)  # type: ignore[arg-type]  # dicts as good as its own
-
-
 def send(server: Server, *names: str) -> None:
     for name in names:
-        assert server.upload(picture(), name).status_code == 201
+        photo = PHOTOS / name
+        content = photo.read_bytes() if photo.exists() else picture()
+        assert server.upload(content, name).status_code == 201
 
 
-def test_from_home_to_three_labelled_photographs(visit: Visit) -> None:
-    page = visit("/")
-    page.get_by_role("navigation").get_by_role("link", name="Library").click()
-    expect(page.get_by_role("heading", name="Library", exact=True)).to_be_visible()
-    page.evaluate(
-        """() => {
-          window.states = {};
-          const note = (shot) => (window.states[shot.dataset.name] ??= []).push(shot.dataset.state);
-          new MutationObserver((changes) => changes.forEach(({ target, addedNodes }) => {
-            if (target.matches(".shot")) note(target);
-            addedNodes.forEach((node) => node.matches?.(".shot") && note(node));
-          })).observe(document.querySelector("image-grid"),
-            { subtree: true, childList: true, attributeFilter: ["data-state"] });
-        }"""
-    )
-    page.set_input_files("#file", [PHOTOS / f"{name}.jpg" for name in ("cat", "coffee", "daisy")])
+def classified(server: Server, *names: str) -> None:
+    with server.client() as client:
+        for name in names:
+            path = f"{API}/{name}"
+            eventually(lambda: client.get(path).json().get("classificationStatus") == "done")  # noqa: B023
+
+
+def database(server: Server, work: Callable[[Any], Awaitable[Any]]) -> None:
+    """On a connection of its own, in a thread: here is Playwright's loop."""
+
+    async def connected() -> None:
+        connection = await asyncpg.connect((server.data_dir / "database.url").read_text().strip())
+        try:
+            await work(connection)
+        finally:
+            await connection.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(connected()))
+    thread.start()
+    thread.join()
+
+
+def sound(page: Page) -> None:
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)
+        assert look(page) == []
+
+
+def focused(page: Page) -> str:
+    name: str = page.evaluate("() => document.activeElement.closest('.shot')?.dataset.name ?? ''")
+    return name
+
+
+def test_before_the_first_image(visit: Visit) -> None:
+    for size in (DESK, PHONE):
+        page = visit(viewport=size, reduced_motion="reduce")
+        expect(page.get_by_text("No images yet")).to_be_visible()
+        expect(page.get_by_text("Nothing matches")).to_be_hidden()
+        sound(page)
+
+
+def test_by_pointer(visit: Visit, server: Server) -> None:
+    page = visit(viewport=DESK, reduced_motion="reduce")
+    send(server, "cat.jpg", "coffee.jpg", "daisy.jpg")
     labelled(page, "cat.jpg", "coffee.jpg", "daisy.jpg")
-    expect(shot(page, "daisy.jpg")).to_contain_text(re.compile(r"Daisy\s+\d+ %"))
-    expect(shot(page, "daisy.jpg").locator("img")).to_have_js_property("naturalWidth", 320)
-    expect(page.locator(".shot__tint")).to_have_count(0)
-    expect(page.locator(".drop__count")).to_have_text("3 received")
-    expect(page.locator("upload-row")).to_have_count(0)
+    expect(page.get_by_text("No images yet")).to_be_hidden()
+    expect(page.locator(".library-count")).to_contain_text("3")
     expect(page.locator("[data-news]")).not_to_be_empty()
-    order = ["received", "stored", "classifying", "labelled"]
-    for seen in page.evaluate("() => window.states").values():  # gone, had the page been reloaded
-        assert seen[-1] == "labelled"
-        assert [order.index(state) for state in seen] == sorted(
-            order.index(state) for state in seen
+    picture_of = shot(page, "daisy.jpg").locator("img")
+    expect(picture_of).to_have_js_property("naturalWidth", 320)
+    expect(page.get_by_role("heading", name="Today")).to_be_visible()
+    widths = page.locator(".shot").evaluate_all("all => all.map((one) => one.offsetHeight)")
+    assert all(200 <= height <= 240 for height in widths)
+    sound(page)
+
+    words = shot(page, "daisy.jpg").locator(".shot__words")
+    expect(words).to_have_css("opacity", "0")
+    shot(page, "daisy.jpg").hover()
+    expect(words).to_have_css("opacity", "1")
+    expect(words).to_contain_text(re.compile(r"daisy.jpg.*\d+ %"))
+    captions = page.get_by_role("button", name="Captions")
+    captions.click()
+    expect(captions).to_have_attribute("aria-pressed", "true")
+    sound(page)
+    page.reload()
+    expect(page.locator("image-grid[data-captions]")).to_have_count(1)
+    captions.click()
+
+    page.locator("summary", has_text="Label").click()
+    sound(page)
+    menu = page.locator(".chip__menu", has_text="Label")
+    menu.get_by_role("link", name=re.compile(r"Espresso\s+1")).click()
+    expect(page.locator(".shot")).to_have_count(1)
+    expect(page.locator(".library-count")).to_contain_text("1")
+    sound(page)
+    shot(page, "coffee.jpg").click()
+    page.wait_for_url(re.compile("/images/.*label=ESPRESSO"))
+    page.keyboard.press("Escape")
+    page.wait_for_url(re.compile(r"/upload\?label=ESPRESSO"))
+    page.get_by_role("link", name="Any label").last.click()
+    expect(page.locator(".shot")).to_have_count(3)
+
+    page.locator("#q").press_sequentially("dai")
+    expect(page.locator(".shot")).to_have_count(1)
+    expect(page.locator(".library-count")).to_contain_text("1")
+    assert page.url.endswith("?q=dai")
+    page.locator("#q").fill("zebra")
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    sound(page)
+
+
+def test_by_keyboard(visit: Visit, server: Server) -> None:
+    page = visit(viewport=DESK, reduced_motion="reduce")
+    labelled(page, "cat.jpg", "coffee.jpg", "daisy.jpg")
+    page.locator(".shot a").first.focus()
+    first = focused(page)
+    page.keyboard.press("ArrowRight")
+    middle = focused(page)
+    page.keyboard.press("x")
+    page.keyboard.press("Shift+ArrowRight")
+    last = focused(page)
+    assert {first, middle, last} == {"cat.jpg", "coffee.jpg", "daisy.jpg"}
+    expect(page.get_by_text("2 selected")).to_be_visible()
+    sound(page)
+    page.keyboard.press("Escape")
+    expect(page.locator("selection-bar[data-open]")).to_have_count(0)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keys of this page")).to_contain_text("Select it")
+    page.keyboard.press("Escape")
+    page.keyboard.press("/")
+    expect(page.locator("#q")).to_be_focused()
+
+    shot(page, middle).locator("a").focus()
+    page.keyboard.press("Delete")
+    expect(shot(page, middle)).to_have_count(0)
+    assert focused(page) == last, "the focus goes to a neighbour"
+    page.locator(".toast").get_by_role("button", name="Undo").press("Enter")
+    expect(shot(page, middle)).to_have_count(1)
+    assert focused(page) == middle
+    with server.client() as client:
+        assert client.get(f"{API}/{middle}").status_code == 200
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/images/**")
+    page.keyboard.press("Escape")
+    page.wait_for_url(f"**{LIBRARY}")
+    expect(shot(page, middle).locator("a")).to_be_focused()
+
+
+def test_selecting(visit: Visit, server: Server) -> None:
+    page = visit(viewport=PHONE, has_touch=True, reduced_motion="reduce")
+    names = [f"pick-{number}.jpg" for number in range(4)]
+    send(server, *names)
+    labelled(page, *names)
+    page.get_by_role("button", name="Select day").tap()
+    expect(page.get_by_text("7 selected")).to_be_visible()
+    sound(page)
+    page.get_by_role("button", name="Clear the selection").tap()
+    shot(page, names[3]).locator("input").tap()
+    shot(page, names[1]).locator("a").click(modifiers=["Shift"])
+    expect(page.get_by_text("3 selected")).to_be_visible()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").tap()
+    assert download.value.suggested_filename.endswith(".zip")
+    page.get_by_role("button", name="Submit").tap()
+    dialog = page.get_by_role("dialog", name="Submit for publication?")
+    expect(dialog).to_contain_text("3 images are checked")
+    sound(page)
+    dialog.get_by_role("button", name="Submit").tap()
+    expect(page.locator(".toast")).to_contain_text("3 images submitted")
+    with server.client() as client:
+        assert len(client.get("/api/v1/submissions").json()["items"]) == 3
+
+    page.clock.install()
+    shot(page, names[0]).locator("input").tap()
+    page.get_by_role("button", name="Delete").tap()
+    expect(shot(page, names[0])).to_have_count(0)
+    page.clock.run_for(11_000)
+    with server.client() as client:
+        eventually(lambda: client.get(f"{API}/{names[0]}").status_code == 404)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+def test_leaving_commits_what_was_deleted(visit: Visit, server: Server) -> None:
+    page = visit()
+    shot(page, "pick-1.jpg").locator("a").focus()
+    page.keyboard.press("Delete")
+    expect(page.locator(".toast")).to_be_visible()
+    page.goto("/")
+    with server.client() as client:
+        eventually(lambda: client.get(f"{API}/pick-1.jpg").status_code == 404)
+
+
+def test_without_scripts(visit: Visit) -> None:
+    page = visit(java_script_enabled=False)
+    expect(page.locator(".shot")).to_have_count(5)
+    expect(page.get_by_role("heading", level=3)).to_have_count(1)
+    page.fill("#q", "pick")
+    page.get_by_role("button", name="Search").click()
+    expect(page.locator(".shot")).to_have_count(2)
+    page.locator("summary", has_text="Label").click()
+    page.locator(".chip__menu").first.get_by_role("link").nth(1).click()
+    expect(page.locator(".shot")).to_have_count(2)
+    page.get_by_label("Select pick-2.jpg").check()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download").click()
+    assert download.value.suggested_filename.endswith(".zip")
+    page.goto(LIBRARY)
+    page.get_by_role("link", name="cat.jpg").click()
+    page.get_by_role("link", name="Show all").click()
+    expect(page.get_by_role("heading", name="Images that look like this one")).to_be_visible()
+    expect(page.locator(".shot")).to_have_count(4)
+
+
+def test_what_looks_alike(visit: Visit) -> None:
+    page = visit(f"{LIBRARY}?like=cat.jpg", viewport=DESK, reduced_motion="reduce")
+    expect(page.locator(".shot")).to_have_count(4)
+    sound(page)
+    page.get_by_role("link", name="All images").click()
+    expect(page.locator(".shot")).to_have_count(5)
+    page.goto(f"{LIBRARY}/duplicates")
+    sound(page)
+
+
+def test_two_windows_agree(visit: Visit, server: Server) -> None:
+    one, other = visit(), visit()
+    labelled(one, "cat.jpg")
+    send(server, "both.jpg")
+    labelled(one, "both.jpg")
+    labelled(other, "both.jpg")
+    expect(other.locator(".shot").first).to_have_attribute("data-name", "both.jpg")
+    send(server, "cat.jpg")  # again
+    expect(other.locator(".shot").first).to_have_attribute("data-name", "cat.jpg")
+    expect(shot(other, "cat.jpg")).to_have_count(1)
+    labelled(other, "cat.jpg")
+    shot(one, "both.jpg").locator("a").focus()
+    one.keyboard.press("Delete")
+    one.goto("/")
+    expect(shot(other, "both.jpg")).to_have_count(0)
+
+
+def test_filters_hold_for_what_comes_live(visit: Visit, server: Server) -> None:
+    page = visit(f"{LIBRARY}?q=wanted")
+    expect(page.get_by_text("Nothing matches")).to_be_visible()
+    send(server, "other.jpg", "wanted.jpg")
+    labelled(page, "wanted.jpg")
+    expect(page.get_by_text("Nothing matches")).to_be_hidden()
+    expect(shot(page, "other.jpg")).to_have_count(0)
+
+
+def test_a_hundred_thousand(visit: Visit, server: Server) -> None:
+    database(server, lambda connection: rows(connection, "row", 100_000, every=900_000))
+    page = visit(viewport=DESK)
+    expect(page.locator(".library-count")).to_contain_text("100,0")
+    months = page.get_by_role("slider", name="Month")
+    expect(months).to_be_visible()
+    page.evaluate(MEASURE)
+    months.focus()
+    page.keyboard.press("End")
+    expect(page.locator('[data-name^="row-"]').first).to_be_visible()
+    oldest = str(months.get_attribute("aria-valuetext"))
+    assert re.fullmatch(r"\w+ 20\d\d, [\d,]+ images", oldest)
+    expect(page.get_by_role("heading", name=oldest.split(maxsplit=1)[0]).first).to_be_visible()
+    page.keyboard.press("Home")
+    expect(shot(page, "cat.jpg")).to_be_visible()
+
+    page.mouse.move(700, 500)
+    for _ in range(25):
+        page.mouse.wheel(0, 1500)
+        page.evaluate("() => new Promise((done) => requestAnimationFrame(done))")
+    assert page.locator(".shot").count() < 120
+    assert page.evaluate("() => scrollY") > 3 * DESK["height"]
+    assert page.evaluate("() => window.shifted") < 0.02
+    assert page.evaluate("() => window.longest") < 250, "on a machine that does much else"
+
+    deep = page.locator(".shot").nth(page.locator(".shot").count() // 2)
+    deep.locator("a").focus()
+    before, name = page.evaluate("() => scrollY"), focused(page)
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/images**")
+    page.keyboard.press("Escape")
+    page.wait_for_url(f"**{LIBRARY}")
+    expect(shot(page, name).locator("a")).to_be_focused()
+    expect(shot(page, name)).to_be_in_viewport()
+    assert before > 0
+
+
+def test_a_thousand_arrivals_move_nothing(visit: Visit, server: Server) -> None:
+    page = visit(viewport=DESK, reduced_motion="reduce")
+    expect(shot(page, "cat.jpg")).to_be_visible()
+    page.mouse.move(700, 500)
+    page.mouse.wheel(0, 4000)
+    expect(shot(page, "cat.jpg")).to_have_count(0)
+    expect(page.locator(".shot").nth(20)).to_be_attached()
+    page.evaluate(MEASURE)
+    seen = "() => [...document.querySelectorAll('.shot')].map((one) => [one.dataset.name, one.getBoundingClientRect().y])"
+    before = dict(page.evaluate(seen))
+    database(server, lambda connection: rows(connection, "arrival", 1_000, every=1, told=True))
+    send(server, "last.jpg")  # the feed is looked at
+    fresh = page.get_by_role("button", name="1,001 new ↑")
+    expect(fresh).to_be_visible()
+    sound(page)
+    after = dict(page.evaluate(seen))
+    assert {name: y for name, y in after.items() if name in before} == before
+    assert page.evaluate("() => window.shifted") < 0.02
+    fresh.click()
+    labelled(page, "last.jpg")
+    expect(page.locator('[data-name^="arrival-"]').first).to_be_visible()
+    expect(fresh).to_be_hidden()
+    assert page.evaluate("() => scrollY") == 0
+    send(server, "watched.jpg")
+    labelled(page, "watched.jpg")
+    assert page.evaluate("() => window.shifted") < 0.02
+    database(server, without_rows)
+
+
+async def rows(connection: Any, prefix: str, count: int, *, every: int, told: bool = False) -> None:
+    """Entries with labels, each so many milliseconds before the one before it, as a server that was
+    busy for years would have made them."""
+    await connection.execute("SET session_replication_role = replica")
+    values = prefix, count, every
+    await connection.execute(
+        """
+        INSERT INTO uploads (organization, name, event_time, source, idempotency_key, width, height,
+                             classification_status, classification_label, classification_score)
+        SELECT 'default', $1::text || '-' || n || '.jpg',
+               (extract(epoch FROM now()) * 1000)::bigint - $3::bigint * n, 'test', 'key-' || n,
+               300 + n * 7 % 300, 300, 'done', 'ROW', 0.9 FROM generate_series(1, $2::integer) AS n
+        """,
+        *values,
+    )
+    if told:
+        await connection.execute(
+            """
+            INSERT INTO activity (seq, organization, subject, type, at, data)
+            SELECT nextval('activity_seq'), 'default', 'upload:' || name, 'upload_ingested', event_time,
+                   jsonb_build_object('name', name, 'imageId', name)
+            FROM uploads WHERE organization = 'default' AND name LIKE $1 || '-%'
+            """,
+            prefix,
         )
 
 
-def test_deleting_by_keyboard(visit: Visit, server: Server) -> None:
-    send(server, "stays.jpg")
-    page = visit()
-    labelled(page, "stays.jpg")
-    send(server, "goes.jpg")
-    labelled(page, "goes.jpg")
-    delete = shot(page, "goes.jpg").get_by_role("link", name="Delete goes.jpg")
-    dialog = page.get_by_role("dialog", name="Delete this image?")
-    delete.focus()
-    page.keyboard.press("Enter")
-    expect(dialog).to_contain_text("goes.jpg is deleted for good")
-    expect(dialog.get_by_role("button", name="Keep it")).to_be_focused()
-    page.keyboard.press("Escape")
-    expect(dialog).to_be_hidden()
-    expect(delete).to_be_focused()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    expect(shot(page, "goes.jpg")).to_have_count(0)
-    expect(shot(page, "stays.jpg").get_by_role("link", name="Delete stays.jpg")).to_be_focused()
-    page.reload()
-    expect(shot(page, "goes.jpg")).to_have_count(0)
-
-
-def test_a_deletion_elsewhere_is_seen_here(visit: Visit, server: Server) -> None:
-    send(server, "elsewhere.jpg")
-    page = visit()
-    labelled(page, "elsewhere.jpg")
-    with server.client() as client:
-        client.delete("/api/organizations/default/uploads/elsewhere.jpg")
-    expect(shot(page, "elsewhere.jpg")).to_have_count(0)
-
-
-def test_a_refusal_in_the_servers_words(visit: Visit, console: Console) -> None:
-    console.expected.append(REFUSED)
-    page = visit()
-    note = {"name": "note.jpg", "mimeType": "image/jpeg", "buffer": b"no picture at all"}
-    page.set_input_files("#file", note)  # type: ignore[arg-type]  # a dict as good as its own
-    expect(row(page, "note.jpg")).to_contain_text("is not accepted")
-    expect(page.locator(".drop__count")).to_have_text("1 refused")
-    row(page, "note.jpg").get_by_role("button", name="Try again").click()
-    expect(row(page, "note.jpg")).to_contain_text("is not accepted")
-    row(page, "note.jpg").get_by_role("button", name="Dismiss").click()
-    expect(row(page, "note.jpg")).to_have_count(0)
-    expect(page.locator("#file")).to_be_focused()
-
-
-def test_three_at_a_time_and_one_is_cancelled(visit: Visit) -> None:
-    page = visit()
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/api/upload?*", hold)
-    names = [f"queue-{number}.jpg" for number in range(5)]
-    choose(page, *names)
-    expect(page.locator("upload-row[data-state=sending]")).to_have_count(3)
-    expect(page.locator("upload-row[data-state=waiting]")).to_have_count(2)
-    row(page, names[1]).get_by_role("button", name="Cancel").click()
-    row(page, names[4]).get_by_role("button", name="Cancel").click()
-    expect(page.locator("upload-row[data-state=sending]")).to_have_count(3)
-    for number, route in enumerate(held):
-        if number != 1:
-            route.continue_()
-    labelled(page, names[0], names[2], names[3])
-    expect(shot(page, names[1])).to_have_count(0)
-    expect(shot(page, names[4])).to_have_count(0)
-
-
-def test_an_upload_that_finds_no_server_can_be_tried_again(visit: Visit, console: Console) -> None:
-    console.expected.append("net::ERR_FAILED")
-    page = visit()
-    page.route("**/api/upload?*", lambda route: route.abort())
-    choose(page, "again.jpg")
-    expect(row(page, "again.jpg")).to_contain_text("The server cannot be reached")
-    page.unroute("**/api/upload?*")
-    row(page, "again.jpg").get_by_role("button", name="Try again").click()
-    labelled(page, "again.jpg")
-
-
-def test_a_folder_keeps_its_paths(visit: Visit, tmp_path: Path) -> None:
-    for path in ("trip/day 1/IMG_1.jpg", "trip/day 2/IMG_1.jpg", "trip/notes.txt", "trip/.hidden"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(picture())
-    page = visit()
-    page.set_input_files("#folder", tmp_path / "trip")
-    labelled(page, "trip › day 1 › IMG_1.jpg", "trip › day 2 › IMG_1.jpg")
-    expect(page.locator(".drop__count")).to_have_text("2 received")
-
-
-def test_files_dropped_anywhere(visit: Visit) -> None:
-    page = visit()
-    drag = page.evaluate_handle(
-        """async (bytes) => {
-          const drag = new DataTransfer();
-          drag.items.add(new File([new Uint8Array(bytes)], "dropped.jpg", { type: "image/jpeg" }));
-          return drag;
-        }""",
-        list(picture()),
-    )
-    page.dispatch_event("h1", "dragover", {"dataTransfer": drag})
-    expect(page.locator("upload-drop")).to_have_attribute("data-over", "")
-    page.dispatch_event("h1", "drop", {"dataTransfer": drag})
-    expect(page.locator("upload-drop[data-over]")).to_have_count(0)
-    labelled(page, "dropped.jpg")
-
-
-def test_names_out_of_folders_are_names_the_server_takes(visit: Visit) -> None:
-    paths = [
-        "a/b.jpg", "a//b.jpg", "./.a/.b.jpg", " a / b .jpg ", "a\\b/c.jpg", "a\u200b/\u202eb.jpg",
-        "e\u0301/a\u0308.jpg", "\u00a0a\u3000/b\tc.jpg", f"{'x' * 200}/{'y' * 100}.jpg",
-        f"{'ä' * 100}/{'ö' * 100}/ü.jpg", f"a/{'z' * 300}.jpg", "/", "././.", "\u0000/\u0007",
-    ]  # fmt: skip
-    page = visit()
-    load(page, "files", "libraryName")
-    names = page.evaluate("(paths) => paths.map(window.tested.libraryName)", paths)
-    assert names[:3] == ["a › b.jpg", "a › b.jpg", "a › b.jpg"]
-    assert [name for name in names if name is not None and not is_taken(name)] == []
-    assert names[8] == f"{'y' * 100}.jpg", "outer folders go first"
-    assert names[10:] == [None] * 4, "the file's own name is cleaned by the server"
-
-
-def is_taken(name: str) -> bool:
-    try:
-        check_name(name)
-    except InvalidName:
-        return False
-    return True
+async def without_rows(connection: Any) -> None:
+    await connection.execute("SET session_replication_role = replica")
+    await connection.execute("DELETE FROM uploads WHERE source = 'test'")
 
 
 def test_without_a_socket_the_page_polls(visit: Visit, server: Server) -> None:
     page = visit("/")
     page.route_web_socket("**/live?*", refuse)
-    page.goto("/app/default/upload")
+    page.goto(LIBRARY)
     expect(page.locator("live-feed")).to_have_attribute("data-state", "polling")
     expect(page.locator("live-feed")).to_be_empty()
     send(server, "polled.jpg")
@@ -214,45 +385,6 @@ def test_without_a_socket_the_page_polls(visit: Visit, server: Server) -> None:
 
 def refuse(socket: WebSocketRoute) -> None:
     socket.close()
-
-
-def test_filters_hold_for_what_comes_live(visit: Visit, server: Server) -> None:
-    page = visit("/app/default/upload?q=wanted")
-    expect(page.get_by_text("Nothing matches")).to_be_visible()
-    send(server, "other.jpg", "wanted.jpg")
-    labelled(page, "wanted.jpg")
-    expect(page.get_by_text("Nothing matches")).to_be_hidden()
-    expect(shot(page, "other.jpg")).to_have_count(0)
-
-
-def test_older_images_on_demand(visit: Visit, server: Server) -> None:
-    with server.client() as client:
-        for number in range(50):
-            client.post("/api/upload", files={"file": (f"older-{number}.jpg", picture())})
-    page = visit("/app/default/upload?q=older")
-    labelled(page, "older-49.jpg", "older-5.jpg")
-    page.reload()
-    expect(page.locator(".shot")).to_have_count(48)
-    page.get_by_role("link", name="Show older images").click()
-    expect(page.locator(".shot")).to_have_count(50)
-    expect(page.get_by_role("link", name="Show older images")).to_be_hidden()
-    expect(page.locator(".shot").nth(48).locator("a").first).to_be_focused()
-
-
-def test_without_scripts_everything_is_a_form(visit: Visit, tmp_path: Path) -> None:
-    file = tmp_path / "plain.jpg"
-    file.write_bytes(picture())
-    page = visit(java_script_enabled=False)
-    page.set_input_files("#file", file)
-    page.get_by_role("button", name="Upload", exact=True).click()
-    expect(page.get_by_text("plain.jpg was received.")).to_be_visible()
-    page.fill("#q", "plain")
-    page.get_by_role("button", name="Search").click()
-    expect(page.locator(".shot")).to_have_count(1)
-    page.get_by_role("link", name="Delete plain.jpg").focus()
-    page.keyboard.press("Enter")
-    page.get_by_role("button", name="Delete for good").click()
-    expect(page.get_by_text("Deleted.")).to_be_visible()
 
 
 @pytest.mark.parametrize("width", [320, 768])
@@ -276,8 +408,8 @@ def test_every_page_is_quiet(visit: Visit, server: Server, console: Console) -> 
 
     page.on("response", hear)
     labelled(page, "quiet.jpg")
-    for path in ("/", "/account/password", "/login", "/app/default/upload?q=quiet&status=done",
-                 "/app/default/upload/delete?name=quiet.jpg", "/nowhere"):  # fmt: skip
+    for path in ("/", "/account/password", "/login", f"{LIBRARY}?q=quiet&status=done",
+                 f"{LIBRARY}/delete?name=quiet.jpg", "/nowhere"):  # fmt: skip
         page.goto(path)
         expect(page.locator("h1")).to_have_count(1)
 

@@ -102,6 +102,11 @@ async def told(db: Touched, many: Many) -> Any:
     return await activity.latest(db.db, many.organization, subjects, before=None, limit=50)
 
 
+async def following(db: Touched, many: Many) -> Any:
+    place = many.time(many.count // 2), ""
+    return await lists.following(db.db, many.organization, LibraryFilter(), place, 121)
+
+
 def newer(text: str | None = None, **wanted: Any) -> Case:
     """Half-way down."""
     filters = LibraryFilter(query=text and prefix_query(text), **wanted)
@@ -189,7 +194,7 @@ CASES: dict[str, Case] = {
     "the next newer of a rare label": newer(label=_RARE),
     "the next newer that failed": newer(status=RunStatus.FAILED),
     "the next newer of a word of nearly all": newer("jpg"),
-    "all labels": lambda db, many: lists.labels(db.db, many.organization, 200),
+    "a page before the next newer": following,
     "bytes that are here": same_bytes,
     "when names were made": dates,
     "the feed where it ends": feed(PUBLIC, 1),

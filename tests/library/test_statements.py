@@ -196,7 +196,21 @@ async def test_each_label_once(database: Database) -> None:
     for name, label in (("a", "TABBY"), ("b", None), ("c", "DINGO"), ("d", "TABBY")):
         await put(database, name, label=label)
     await put(database, organization="else", label="LYNX")
-    assert await lists.labels(database, "org", 9) == ["DINGO", "TABBY"]
+    found = await lists.facets(database, "org", LibraryFilter())
+    assert [one.label for one in found.labels] == ["TABBY", "DINGO"]
+
+
+async def test_what_follows_a_place_and_the_months_there_are(database: Database) -> None:
+    for name, time in (("a", 2), ("b", 2), ("c", 2), ("d", 1), ("e", 3), ("f", 4)):
+        await put(database, name, event_time=time, label="TABBY" if name < "f" else None)
+    await put(database, organization="else", event_time=9, label="TABBY")
+    found = await lists.following(database, "org", LibraryFilter(), (2, "b"), 2)
+    assert [entry.name for entry in found] == ["e", "c"]
+    for label, count, newest in ((None, 6, 4), ("TABBY", 5, 3), ("LYNX", 0, None)):
+        months = await lists.months(database, "org", label, 0, 9)
+        assert [(one.begins, one.newest, one.entries) for one in months] == (
+            [(0, newest, count)] if count else []
+        )
 
 
 async def test_still_to_come_is_what_has_no_entry_and_was_not_deleted_since(

@@ -21,6 +21,7 @@ from safelight.web.gallery.card import (
     of_image,
     readable_size,
 )
+from safelight.web.gallery.tile import tile_of
 
 ENTRY = Entry(
     organization="default", name="Fähre_01.jpg", event_time=5, idempotency_key="key", image_id=None,
@@ -33,6 +34,8 @@ IMAGE = Image(
     status=ImageStatus.INGESTED, temp_path="/x", checksum="c", mime_type="image/jpeg",
     width=4000, height=3000, size_bytes=3_500_000, created_at=7, updated_at=7,
 )  # fmt: skip
+
+SUM = "ab" * 32
 
 
 def entry(**values: Any) -> Entry:
@@ -66,7 +69,6 @@ def test_what_the_states_are_called_on_a_card() -> None:
 def test_an_image_on_its_way_has_nothing_to_show_yet() -> None:
     card = of_image(IMAGE)
     assert (card.state, card.version, card.at) == (ImageStatus.INGESTED, None, 7)
-    assert card.facts == "4000 × 3000 · 3.3 MB"
     failed = of_image(replace(IMAGE, status=ImageStatus.FAILED), "The file is gone.")
     assert (failed.trouble, failed.moves) == ("The file is gone.", False)
 
@@ -76,6 +78,36 @@ def test_what_went_wrong_is_told_in_words() -> None:
     error = {"code": "MODEL_ERROR", "message": "the model was away"}
     tried = entry(classification_status=RunStatus.PENDING, error=error)
     assert of_entry(tried).trouble == "the model was away"
+
+
+def test_a_low_score_is_a_guess() -> None:
+    words = [
+        tile_of("default", of_entry(entry(classification_score=score))).label
+        for score in (None, 0.5, 0.49)
+    ]
+    assert words == ["Tiger cat", "Tiger cat", "Maybe tiger cat"]
+
+
+@pytest.mark.parametrize(
+    ("size", "drawn", "widths"),
+    [
+        ((4000, 3000), 2, (320, 1280)),
+        ((3000, 4000), 2, (240, 960)),
+        ((640, 480), 2, (320, 640)),
+        ((200, 100), 2, (200, None)),
+        ((4000, 3000), 0, (320, None)),
+        ((None, None), 2, (None, None)),
+    ],
+)
+def test_two_sizes_of_a_picture(
+    size: tuple[int | None, int | None], drawn: int, widths: tuple[int | None, int | None]
+) -> None:
+    """The larger one is offered where it is larger, and drawn."""
+    shown = entry(width=size[0], height=size[1], drawn=drawn, size_bytes=9_000_000, checksum=SUM)
+    tile = tile_of("default", of_entry(shown))
+    assert (tile.small, tile.large) == widths
+    there = f"/api/organizations/default/uploads/F%C3%A4hre_01.jpg/thumbnail?v={SUM} {widths[0]}w"
+    assert (tile.pictures or "").startswith(there) is (widths[1] is not None)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +128,7 @@ def test_sizes_in_words(size: int, shown: str) -> None:
 
 
 def test_a_card_knows_little_of_a_strangers_object() -> None:
-    assert of_entry(ENTRY).facts == ""
+    assert of_entry(ENTRY).picture is None
     assert of_entry(entry(name="a#b?c%d e.jpg")).path == "a%23b%3Fc%25d%20e.jpg"
 
 
@@ -159,9 +191,6 @@ async def insert(db: Database, row: Entry) -> None:
     )
 
 
-SUM = "ab" * 32
-
-
 @pytest.mark.parametrize(
     ("values", "shown"),
     [
@@ -180,9 +209,3 @@ def test_what_is_shown_of_an_image(values: dict[str, Any], shown: str | None) ->
     without = of_entry(entry(**values), originals=True)
     assert without.picture == (shown or "content?v=key")
     assert of_image(IMAGE).picture is None
-
-
-def test_a_frame_changes_with_what_is_in_it() -> None:
-    cards = [of_entry(entry(size_bytes=size, drawn=bits)) for size in (1, None) for bits in (0, 2)]
-    another = of_entry(entry(idempotency_key="other", drawn=2))
-    assert len({card.frame for card in [*cards, another]}) == 4

@@ -1,15 +1,19 @@
 """The gallery and upload page as a browser without scripts meets it."""
 
 import html
+import io
+import json
 import random
 import re
 from collections.abc import AsyncIterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
+from PIL import Image
 
 from harness import TOKEN, picture
 from inprocess import Application, application
@@ -67,9 +71,7 @@ async def labelled(client: httpx.AsyncClient, *names: str) -> str:
 
 def states(page: str) -> dict[str, str]:
     """Name to state, in the order of the page."""
-    found = re.findall(
-        r'<li class="shot" data-name="([^"]*)".*?data-state="([\w-]+)"', page, re.DOTALL
-    )
+    found = re.findall(r'<li class="shot" data-name="([^"]*)" data-state="([\w-]+)"', page)
     return {html.unescape(name): state for name, state in found}
 
 
@@ -77,6 +79,26 @@ def card(page: str, name: str) -> str:
     """The text between one card's tags."""
     body = page.split(f'data-name="{html.escape(name)}"')[1].split("</li>", maxsplit=1)[0]
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body.partition(">")[2])).split())
+
+
+def tiles(page: str) -> dict[str, Any]:
+    """What the page's script is told, by name."""
+    found = re.findall(r"data-name=\"([^\"]+)\".*?data-tile='([^']+)'", page)
+    return {html.unescape(name): json.loads(html.unescape(tile)) for name, tile in found}
+
+
+async def named(client: httpx.AsyncClient, name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await client.get(f"{PAGE}/tiles/named?name={name}")).json()[
+        "tiles"
+    ]
+    return found
+
+
+def choices(page: str, key: str) -> dict[str, str]:
+    """What a filter offers, and how many there are of each."""
+    menu = page.split(f'data-key="{key}"')[2].split("</details>", maxsplit=1)[0]
+    found = re.findall(r"<a [^>]*>(?:<span[^>]*>)?([^<]+)(?:</span> <span[^>]*>([^<]+))?", menu)
+    return {words.strip(): count for words, count in found}
 
 
 async def insert(app: Application, name: str, at: int, **values: Any) -> None:
@@ -98,7 +120,8 @@ async def test_the_empty_page_says_what_to_do(app: Application) -> None:
     async with browser(app) as client:
         page = html.unescape((await client.get(PAGE)).text)
     assert "No images yet" in page
-    assert f"-F file=@photo.jpg {app.url}/api/upload" in page
+    assert "Drop photographs anywhere on this page" in page
+    assert 'data-empty="matches" hidden' in page
     assert 'enctype="multipart/form-data"' in page
     assert 'accept="image/jpeg,image/png,image/webp,image/gif,image/avif,image/heic,.heic"' in page
     assert re.search(r'<a class="place" href="/app/default/upload"[^>]* aria-current="page">', page)
@@ -111,7 +134,8 @@ async def test_a_form_uploads_and_comes_back(app: Application) -> None:
         page = (await client.get(answer.headers["location"])).text
         assert "boat.jpg was received." in page
         assert states(page) == {"boat.jpg": "received"}
-        assert card(page, "boat.jpg").startswith("boat.jpg Received 64 × 48 · ")
+        assert card(page, "boat.jpg") == "boat.jpg Received"
+        assert 'href="/app/default/images/img_' in page
         assert "/content" not in page, "there is nothing to show yet"
 
 
@@ -139,7 +163,7 @@ async def test_a_refusal_is_told_on_the_page(app: Application, content: bytes, w
         answer = await client.post(PAGE, files={"file": ("a.jpg", content)})
         assert answer.status_code == 400
         assert re.search(rf'role="alert">[^<]*{words}', answer.text)
-        assert 'class="drop"' in answer.text
+        assert 'enctype="multipart/form-data"' in answer.text
         assert (await client.post(PAGE, content=b"x")).status_code == 400
 
 
@@ -151,30 +175,47 @@ async def test_a_made_up_receipt_says_nothing(app: Application) -> None:
             assert answer.status_code in {200, 422}
 
 
-async def test_classified_images_are_shown_with_label_and_score(working: Application) -> None:
+async def test_labelled_images_are_shown_in_two_sizes(working: Application) -> None:
     async with browser(working) as client:
         await post(client, "cat.jpg", (PHOTOS / "cat.jpg").read_bytes())
         await client.post("/api/upload", params={"name": ODD}, files={"file": ("x", picture())})
         page = await labelled(client, "cat.jpg", ODD)
-        assert re.search(r"^cat.jpg Labelled: \S.* \d+ % 451 × 300 · 27 KB", card(page, "cat.jpg"))
-        [source] = re.findall(r'<img src="([^"]+)" alt="cat.jpg" loading="lazy"', page)
-        small = await client.get(html.unescape(source))
-        assert small.headers["content-type"] == "image/webp"
-        assert "immutable" in small.headers["cache-control"]
-        assert re.search(r'viewBox="0 0 451 300".*fill="#[0-9a-f]{6}"', page)
-        assert 'width="451" height="300"' in page
+        assert re.search(r"^cat.jpg \S.* \d+ % Labelled", card(page, "cat.jpg"))
+        small, large = re.findall(r"(\S+) \d+w", re.findall(r'srcset="([^"]+)"', page)[0])
+        for address, most in ((small, 320), (large, 1280)):
+            answer = await client.get(html.unescape(address))
+            assert answer.headers["content-type"] == "image/webp"
+            assert "immutable" in answer.headers["cache-control"]
+            with Image.open(io.BytesIO(answer.content)) as shown:
+                assert max(shown.size) == min(most, 451)
+        tile = tiles(page)["cat.jpg"]
+        assert re.fullmatch("#[0-9a-f]{6}", tile["tint"])
+        assert (tile["width"], tile["height"]) == (451, 300)
         for address in re.findall(r'(?:src|href)="(/app/[^"]+|/api/[^"]+)"', page):
             assert (await client.get(html.unescape(address))).status_code == 200, address
-        [label] = re.findall(r'label=([^"]+)"[^>]*>\w+', page.split('data-name="cat.jpg"')[1])[:1]
-        assert "cat.jpg" in states((await client.get(f"{PAGE}?label={label}")).text)
+        [address] = re.findall(r'href="([^"]*label=[^"]*)"', page)[:1]
+        found = (await client.get(html.unescape(address))).text
+        assert len(states(found)) == 1
+        assert "chip--on" in found
+
+
+async def test_a_guess_is_called_one(app: Application) -> None:
+    for name, score in (("sure.jpg", 0.5), ("guess.jpg", 0.49)):
+        await insert(
+            app, name, 1, classification_label="TIGER CAT", classification_score=score,
+            classification_status="done",
+        )  # fmt: skip
+    async with browser(app) as client:
+        page = (await client.get(PAGE)).text
+    assert card(page, "sure.jpg").startswith("sure.jpg Tiger cat 50 %")
+    assert card(page, "guess.jpg").startswith("guess.jpg Maybe tiger cat 49 %")
 
 
 async def test_deleting_asks_first(working: Application) -> None:
     async with browser(working) as client:
         await client.post("/api/upload", params={"name": ODD}, files={"file": ("x", picture())})
-        page = await labelled(client, ODD)
-        [address] = re.findall(r'href="([^"]+)" data-delete', page)
-        question = await client.get(html.unescape(address))
+        await labelled(client, ODD)
+        question = await client.get(f"{PAGE}/delete", params={"name": ODD})
         assert f'<strong class="anywhere">{ODD}</strong>' in html.unescape(question.text).replace(
             "&#39;", "'"
         )
@@ -205,9 +246,9 @@ async def test_a_viewer_looks_and_does_not_touch(app: Application) -> None:
     async with await viewer(app) as client:
         page = (await client.get(PAGE)).text
         assert states(page) == {"a.jpg": "stored"}
-        for words in ("upload-drop", "confirm-delete", "data-delete", "Choose images"):
+        for words in ("upload-drop", 'type="file"', 'data-verb="delete"', 'data-verb="submit"'):
             assert words not in page
-        assert "data-delete" not in (await client.get(f"{PAGE}/cards?name=a.jpg")).text
+        assert 'data-verb="download"' in page
         assert (await post(client, "b.jpg")).status_code == 403
         assert (await client.get(f"{PAGE}/delete?name=a.jpg")).status_code == 403
         assert (await client.post(f"{PAGE}/delete", data={"name": "a.jpg"})).status_code == 403
@@ -231,9 +272,9 @@ async def test_failures_are_told_in_words(app: Application) -> None:
                 name, f"key-{name}", status, {"code": "X", "message": "The model is away."},
             )  # fmt: skip
         page = (await client.get(PAGE)).text
-    assert card(page, "lost.jpg").startswith("lost.jpg Not stored The file is <gone>.")
-    assert card(page, "bad.jpg").startswith("bad.jpg No label The model is away.")
-    assert card(page, "slow.jpg").startswith("slow.jpg Stored Trying again. The model is away.")
+    assert card(page, "lost.jpg").startswith("lost.jpg The file is <gone>. Not stored")
+    assert card(page, "bad.jpg").startswith("bad.jpg The model is away. No label")
+    assert card(page, "slow.jpg").startswith("slow.jpg Trying again. The model is away. Stored")
 
 
 async def test_what_was_sent_again_or_deleted_is_not_on_its_way(app: Application) -> None:
@@ -248,7 +289,7 @@ async def test_what_was_sent_again_or_deleted_is_not_on_its_way(app: Application
         )
         page = (await client.get(PAGE)).text
     assert states(page) == {"again.jpg": "received", "stored.jpg": "stored"}
-    assert "8 × 8" in card(page, "again.jpg")
+    assert tiles(page)["again.jpg"]["width"] == 8
 
 
 async def test_pages_follow_one_another_without_gap_or_repeat(app: Application) -> None:
@@ -262,7 +303,7 @@ async def test_pages_follow_one_another_without_gap_or_repeat(app: Application) 
             page = (await client.get(address)).text
             seen += states(page)
             await insert(app, f"new {len(seen)}.jpg", 5000)
-            following = re.findall(r'data-more>\s*<a[^>]* rel="next" href="([^"]+)"', page)
+            following = re.findall(r' rel="next" href="([^"]+)"', page)
             address = html.unescape(following[0]) if following else None
     assert seen[0] == "waiting.jpg"
     assert sorted(seen[1:]) == sorted(f"{number}.jpg" for number in range(110))
@@ -290,12 +331,18 @@ async def test_search_and_filters(app: Application) -> None:
         }.items():
             page = (await client.get(f"{PAGE}?{query}")).text
             assert list(states(page)) == names, query
-            assert ("Nothing matches" in page) is (query != "q=&label=&status=")
+            assert ('data-empty="matches" hidden' in page) is bool(names or query.endswith("="))
         page = (await client.get(f"{PAGE}?label=DAISY&q=%22%3Cb%3E")).text
-        assert '<option value="DAISY" selected>Daisy</option>' in page
-        assert '<option value="TIGER CAT">Tiger cat</option>' in page
+        assert '<input type="hidden" name="label" value="DAISY">' in page
         assert 'value="&#34;&lt;b&gt;"' in page
         assert "needs a letter or a digit" in (await client.get(f"{PAGE}?q=…")).text
+        page = (await client.get(f"{PAGE}?label=DAISY")).text
+        assert choices(page, "label") == {"Any label": "", "Daisy": "1", "Tiger cat": "1"}
+        assert choices(page, "status") == {"Any state": "", "Labelled": "1"}
+        assert 'data-total="1"' in page
+        fragment = (await client.get(f"{PAGE}/filters?status=failed")).text
+        assert choices(fragment, "label") == {"Any label": ""}
+        assert "<html" not in fragment
         for query in ("status=king", "label=%00", "cursor=x", f"q={'x' * 501}"):
             assert (await client.get(f"{PAGE}?{query}")).status_code == 422, query
 
@@ -309,19 +356,95 @@ async def test_a_cursor_belongs_to_its_search(app: Application) -> None:
         assert (await client.get(f"{address}&label=DAISY")).status_code == 422
 
 
-async def test_cards_of_given_names(app: Application) -> None:
+async def test_tiles_of_given_names(app: Application) -> None:
     await insert(app, ODD, 1)
+    path = f"{PAGE}/tiles/named"
     async with browser(app) as client:
         await post(client, "new.jpg")
         query = f"name={quote(ODD)}&name=new.jpg&name=none.jpg&name={ODD[0]}"
-        fragment = (await client.get(f"{PAGE}/cards?{query}")).text
-        assert states(fragment) == {ODD: "stored", "new.jpg": "received"}
-        assert "<html" not in fragment
-        filtered = await client.get(f"{PAGE}/cards?status=done&{query}")
-        assert (filtered.status_code, filtered.text.strip()) == (200, "")
-        assert (await client.get(f"{PAGE}/cards")).status_code == 422
-        assert (await client.get(f"{PAGE}/cards?{'name=a&' * 51}")).status_code == 422
-        assert (await client.get(f"{PAGE}/cards?name=%00")).status_code == 422
+        found = (await client.get(f"{path}?{query}")).json()["tiles"]
+        assert {tile["name"]: tile["state"] for tile in found} == {
+            ODD: "stored", "new.jpg": "received",
+        }  # fmt: skip
+        assert (await client.get(found[0]["href"])).is_success
+        filtered = await client.get(f"{path}?status=done&{query}")
+        assert filtered.json()["tiles"] == []
+        assert (await client.get(path)).status_code == 422
+        assert (await client.get(f"{path}?{'name=a&' * 51}")).status_code == 422
+        assert (await client.get(f"{path}?name=%00")).status_code == 422
+
+
+async def test_windows_in_both_directions(app: Application) -> None:
+    """From anywhere, by any filter, each image once."""
+    for number in range(300):
+        await insert(
+            app, f"{number:03}.jpg", 1000 + number // 3, classification_label="DAISY",
+            classification_status="done",
+        )  # fmt: skip
+    await insert(app, "none.jpg", 1050)
+    async with browser(app) as client:
+        await post(client, "waiting.jpg")
+
+        async def ask(**query: Any) -> tuple[list[str], str | None, str | None]:
+            window = (await client.get(f"{PAGE}/tiles", params=query)).json()
+            return [tile["name"] for tile in window["tiles"]], window["older"], window["newer"]
+
+        names, older, newer = await ask(label="DAISY", at=1030)
+        assert names[0] == "092.jpg"
+        while older:
+            more, older, _ = await ask(label="DAISY", older=older)
+            names += more
+        while newer:
+            more, _, newer = await ask(label="DAISY", newer=newer)
+            names = more + names
+        assert names == [f"{number:03}.jpg" for number in reversed(range(300))]
+        first, _, newer = await ask()
+        assert (first[0], newer) == ("waiting.jpg", None)
+        _, _, newer = await ask(at=1098)
+        assert (await ask(newer=newer))[0][0] == "waiting.jpg", "the newest are on their way"
+        for bad in ({"older": "x"}, {"newer": "x"}, {"at": -1}, {"at": 2**63}):
+            assert (await client.get(f"{PAGE}/tiles", params=bad)).status_code == 422, bad
+
+
+async def test_months_by_the_readers_clock(app: Application) -> None:
+    def at(text: str) -> int:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+    moments = ("2023-01-31T23:30+00:00", "2023-02-01T00:30+00:00", "2026-11-19T10:00+00:00")
+    for moment in moments:
+        await insert(app, f"{moment[:13]}.jpg", at(moment), classification_label="DAISY")
+    async with browser(app) as client:
+
+        async def months(query: str) -> list[tuple[int, int, int]]:
+            answer = (await client.get(f"{PAGE}/months?{query}")).json()
+            return [(one["begins"], one["newest"], one["count"]) for one in answer["months"]]
+
+        assert await months("") == [
+            (at("2026-11-01T00:00+00:00"), at(moments[2]), 1),
+            (at("2023-02-01T00:00+00:00"), at(moments[1]), 1),
+            (at("2023-01-01T00:00+00:00"), at(moments[0]), 1),
+        ]
+        assert (await months("ahead=60&label=DAISY"))[1:] == [
+            (at("2023-02-01T00:00+01:00"), at(moments[1]), 2)
+        ]
+        assert await months("label=KING") == []
+        assert (await client.get(f"{PAGE}/months?ahead=900")).status_code == 422
+
+
+async def test_what_looks_alike(working: Application) -> None:
+    async with browser(working) as client:
+        for name in ("cat", "daisy"):
+            await post(client, f"{name}.jpg", (PHOTOS / f"{name}.jpg").read_bytes())
+        await post(client, "gold.jpg", picture(colour="gold"))
+        await labelled(client, "cat.jpg", "daisy.jpg", "gold.jpg")
+        page = (await client.get(f"{PAGE}?like=cat.jpg")).text
+        assert set(states(page)) == {"daisy.jpg", "gold.jpg"}
+        assert f'href="{PAGE}">' in page
+        assert "data-still" in page
+        assert (await client.get(f"{PAGE}?like=none.jpg")).status_code == 404
+        await insert(working, "bare.jpg", 1)
+        page = (await client.get(f"{PAGE}?like=bare.jpg")).text
+        assert "cannot be compared yet" in page
 
 
 async def test_the_page_knows_from_where_to_listen(app: Application) -> None:
@@ -347,9 +470,10 @@ async def test_the_pages_are_sound(app: Application) -> None:
         assert not re.search(r"<script(?![^>]*\ssrc=)", body)
         ids = re.findall(r'\sid="([^"]+)"', body)
         assert len(ids) == len(set(ids))
-        for tag in re.findall(r"<(?:input|select)[^>]*>", body):
+        for tag in re.findall(r"<(?:input|select)\s[^>]*>", body):
             name = re.search(r'\sid="([^"]+)"', tag)
-            assert 'type="hidden"' in tag or (name and f'for="{name[1]}"' in body), tag
+            is_named = 'type="hidden"' in tag or "aria-label=" in tag
+            assert is_named or (name and f'for="{name[1]}"' in body), tag
         for tag in re.findall(r"<img[^>]*>", body):
             assert " alt=" in tag
 
@@ -359,7 +483,7 @@ async def test_between_stored_and_listed_a_card_is_not_lost(app: Application) ->
         await post(client, "between.jpg")
         image_id, checksum = await app.db.fetchval("SELECT (id, checksum) FROM images")
         await app.db.execute("UPDATE images SET status = 'STORED'")
-        assert states((await client.get(f"{PAGE}/cards?name=between.jpg")).text) == {}
+        assert await named(client, "between.jpg") == []
         await app.db.execute("INSERT INTO blobs (sha256, size) VALUES ($1, 1)", checksum)
         await app.db.execute(
             "INSERT INTO objects VALUES ('default/between.jpg', 'default', 'between.jpg', true, $1, 1,"
@@ -367,9 +491,9 @@ async def test_between_stored_and_listed_a_card_is_not_lost(app: Application) ->
             checksum,
             {"imageId": image_id},
         )
-        fragment = (await client.get(f"{PAGE}/cards?name=between.jpg")).text
-        assert states(fragment) == {"between.jpg": "stored"}
-        assert "/content?v=" in fragment
+        [tile] = await named(client, "between.jpg")
+        assert tile["state"] == "stored"
+        assert "/content?v=" in tile["picture"]
 
 
 async def test_a_delete_before_it_was_stored_is_seen_at_once(app: Application) -> None:
@@ -378,7 +502,7 @@ async def test_a_delete_before_it_was_stored_is_seen_at_once(app: Application) -
         answer = await client.delete("/api/organizations/default/uploads/unwanted.jpg")
         assert answer.status_code == 202
         assert states((await client.get(PAGE)).text) == {}
-        assert states((await client.get(f"{PAGE}/cards?name=unwanted.jpg")).text) == {}
+        assert await named(client, "unwanted.jpg") == []
 
 
 async def test_images_that_look_alike_have_a_page(working: Application) -> None:
@@ -394,4 +518,4 @@ async def test_images_that_look_alike_have_a_page(working: Application) -> None:
         assert [name in page for name in ("one.jpg", "two.jpg", "three.jpg")] == [True] * 3
         assert 'aria-label="Delete two.jpg"' in page
     async with await viewer(working) as looking:
-        assert "data-delete" not in (await looking.get(f"{PAGE}/duplicates")).text
+        assert "Delete two.jpg" not in (await looking.get(f"{PAGE}/duplicates")).text

@@ -35,6 +35,15 @@ class StatusCount:
 
 
 @dataclass(frozen=True, slots=True)
+class MonthCount:
+    """A month that has entries: when it begins, and the newest of them."""
+
+    begins: int
+    newest: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
 class Facets:
     """Labels most frequent first, and every state. `capped`: counting was ended somewhere, so each
     figure says how many there are at least."""

@@ -10,7 +10,7 @@ from typing import Any
 from safelight.infra.db import Database, read
 from safelight.infra.states import Phase, listed
 from safelight.library.entry import Entry, KnownUpload, LibraryFilter, RunStatus, entry_status
-from safelight.library.lists.facets import Cell, Facets, facets_of
+from safelight.library.lists.facets import Cell, Facets, MonthCount, facets_of
 from safelight.library.repo import entries, entry_of
 
 _UNDER_WAY = listed(RunStatus.in_phase(Phase.UNDER_WAY))
@@ -48,6 +48,7 @@ def _prefixes(query: str | None) -> list[str]:
     return sorted(found, key=lambda word: (-len(word), word))[:_MOST_PREFIXES]
 
 
+_MOST_COUNTED = 100_000
 # How a page is asked for: $1 organization, ($2, $3) the place before which, $4 how many, $5 label.
 # Each statement names an order that one index has, whatever the planner believes of the table.
 _NEWEST = (2**63 - 1, "")
@@ -107,7 +108,16 @@ async def newer(
     db: Database, organization: str, wanted: LibraryFilter, after: tuple[int, str]
 ) -> Entry | None:
     """The next newer one that meets the filter."""
-    values: list[Any] = [organization, *after]
+    found = await following(db, organization, wanted, after, 1)
+    return found[0] if found else None
+
+
+@read
+async def following(
+    db: Database, organization: str, wanted: LibraryFilter, after: tuple[int, str], limit: int
+) -> list[Entry]:
+    """Those right after a place, the newest of them first."""
+    values: list[Any] = [organization, *after, limit]
     more = ""
     if wanted.label is not None:
         values.append(wanted.label)
@@ -123,8 +133,48 @@ async def newer(
         values.append(wanted.query)
         found = f"search @@ ${len(values)}::text::tsquery ORDER BY event_time, name"
         rows = f"SELECT * FROM ({rows} LIMIT {_NEARBY}) AS nearby WHERE {found}"
-    row = await db.fetchrow(entries(f"{rows} LIMIT 1"), *values)
-    return None if row is None else entry_of(row)
+    return [entry_of(row) for row in await db.fetch(entries(f"{rows} LIMIT $4"), *values)]
+
+
+# One step through the index per month that has any. $3: minutes that the reader's clock is ahead.
+_MONTH = (
+    "(extract(epoch FROM date_trunc('month', to_timestamp({at} / 1000.0 + $3 * 60) "
+    "AT TIME ZONE 'UTC'))::bigint - $3 * 60) * 1000"
+)
+_NEWEST_OF = (
+    "(SELECT event_time FROM uploads WHERE organization = $1 {label} {before} "
+    "ORDER BY event_time DESC LIMIT 1)"
+)
+
+
+def _months(label: str) -> str:
+    newest = _NEWEST_OF.format(label=label, before="")
+    next_one = _NEWEST_OF.format(label=label, before="AND event_time < months.begins")
+    return f"""
+        WITH RECURSIVE months AS (
+            SELECT newest, {_MONTH.format(at="newest")} AS begins
+            FROM (SELECT {newest}) AS newest_of_all (newest) WHERE newest IS NOT NULL
+            UNION ALL
+            SELECT older.newest, {_MONTH.format(at="older.newest")} FROM months
+            CROSS JOIN LATERAL (SELECT {next_one}) AS older (newest) WHERE older.newest IS NOT NULL
+        )
+        SELECT begins, newest, (SELECT count(*)::integer FROM (
+            SELECT FROM uploads WHERE organization = $1 {label}
+              AND event_time BETWEEN begins AND newest LIMIT {_MOST_COUNTED}) AS counted) AS entries
+        FROM (SELECT * FROM months LIMIT $4) AS shown WHERE $2::text IS NULL OR true
+    """
+
+
+_MONTHS = {True: _months("AND classification_label = $2"), False: _months("")}
+
+
+@read
+async def months(
+    db: Database, organization: str, label: str | None, ahead: int, limit: int
+) -> list[MonthCount]:
+    """Newest first, by a clock that is `ahead` of UTC by so many minutes."""
+    rows = await db.fetch(_MONTHS[label is not None], organization, label, ahead, limit)
+    return [MonthCount(**row) for row in rows]
 
 
 # One step through the index per label, instead of a walk over all uploads.
@@ -143,14 +193,7 @@ SELECT label FROM labels WHERE label IS NOT NULL LIMIT $2
 """
 
 
-@read
-async def labels(db: Database, organization: str, limit: int) -> list[str]:
-    rows = await db.fetch(_LABELS, organization, limit)
-    return [row["label"] for row in rows]
-
-
 # Counting walks an index and stops here: of each label or state, and of what words find.
-_MOST_COUNTED = 100_000
 _MOST_FOUND = 10_000
 _MOST_COUNTED_LABELS = 2_000
 # Nearly all are done, and those are the ones that have a label. The others are few.

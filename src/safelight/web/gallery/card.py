@@ -7,7 +7,9 @@ from urllib.parse import quote, urlencode
 from safelight.ingest.lifecycle import Image, ImageStatus
 from safelight.library.entry import ENTRY_STATUSES, Entry, EntryStatus, LibraryFilter, RunStatus
 from safelight.objects.keys import prefix_query, words
+from safelight.web.story.words import percent
 
+SURE = 0.5  # below it a label is a guess
 _KIB = 1024
 _SMALL = 256 * _KIB  # an original of that size does for a thumbnail until there is one
 
@@ -35,6 +37,7 @@ class Card:
     thumbnail: bool = False
     originals: bool = False  # shown where there is no thumbnail, whatever their size
     tint: str | None = None  # of its place while it is on its way
+    image_id: str | None = None
 
     @property
     def picture(self) -> str | None:
@@ -46,11 +49,6 @@ class Card:
             return f"thumbnail?v={quote(self.checksum or self.version, safe='')}"
         small = self.size_bytes is not None and self.size_bytes <= _SMALL
         return f"content?v={quote(self.version, safe='')}" if small or self.originals else None
-
-    @property
-    def frame(self) -> str:
-        """Changes when something else is to be shown."""
-        return f"{self.version or ''}/{(self.picture or '').partition('?')[0]}"
 
     @property
     def word(self) -> str:
@@ -72,17 +70,11 @@ class Card:
 
     @property
     def percent(self) -> str | None:
-        """Whole, except that certainty is never claimed by rounding."""
-        if self.score is None:
-            return None
-        whole = round(self.score * 100)
-        return "> 99 %" if whole == 100 and self.score < 1 else f"{whole} %"  # noqa: PLR2004
+        return None if self.score is None else percent(self.score)
 
     @property
-    def facts(self) -> str:
-        size = None if self.size_bytes is None else readable_size(self.size_bytes)
-        pixels = f"{self.width} × {self.height}" if self.width and self.height else None
-        return " · ".join(filter(None, (pixels, size)))
+    def unsure(self) -> bool:
+        return self.score is not None and self.score < SURE
 
 
 def of_entry(entry: Entry, *, originals: bool = False) -> Card:
@@ -101,6 +93,7 @@ def of_entry(entry: Entry, *, originals: bool = False) -> Card:
         thumbnail=entry.has_thumbnail,
         originals=originals,
         tint=entry.dominant_color,
+        image_id=entry.image_id,
     )
 
 
@@ -120,6 +113,7 @@ def of_image(image: Image, trouble: str | None = None, *, originals: bool = Fals
         size_bytes=image.size_bytes,
         trouble=trouble,
         originals=originals,
+        image_id=image.id,
     )
 
 

@@ -8,14 +8,24 @@ from safelight.infra.db import Database
 from safelight.infra.injected import Clock
 from safelight.ingest import repo as ingest_repo
 from safelight.library import repo as library_repo
-from safelight.library.entry import Entry
+from safelight.library.entry import Entry, LibraryFilter
 from safelight.library.lists import repo as lists
+from safelight.library.lists.facets import Facets, facets_of
 from safelight.web.gallery.card import Card, GalleryFilter, of_entry, of_image
 
-PAGE_SIZE = 48
-_MOST_LABELS = 200
+PAGE_SIZE = 28  # tiles that come with the page
+WINDOW = 120  # tiles that a script asks for
 _MOST_WAITING = 200
 _FAILURES_SHOWN_MS = 24 * 3600 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class GalleryWindow:
+    """Neighbouring cards, newest first, and the cursors of what lies beyond either end."""
+
+    cards: list[Card]
+    older: str | None = None
+    newer: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +37,72 @@ class Gallery:
     clock: Clock
     organization: str
     originals: bool = False
+    size: int = PAGE_SIZE
 
-    async def page(
-        self, wanted: GalleryFilter, cursor: str | None
-    ) -> tuple[list[Card], str | None]:
-        """Newest first, and the cursor of what follows. The first page has those on their way."""
+    async def page(self, wanted: GalleryFilter, cursor: str | None) -> GalleryWindow:
+        """Newest first. The first page has those on their way."""
         if wanted.is_wordless:
-            return [], None
-        purpose = f"gallery:{self.organization}{wanted.query()}"
-        before = self.cursors.read(purpose, cursor)
+            return GalleryWindow([])
+        before = self._place(wanted, cursor)
         # Before the entries: what becomes one in between is seen twice rather than not at all.
         waiting = [] if before else await self._on_their_way(None)
-        rows = await lists.page(
-            self.db,
-            self.organization,
-            wanted.as_filters(),
-            (before[0], before[1]) if before else None,
-            PAGE_SIZE,
+        entries, more = await self._older(wanted, before)
+        cards = _together(map(self.card, entries), filter(wanted.matches, waiting))
+        newer = self._cursor(wanted, entries[0]) if before and entries else None
+        return GalleryWindow(cards, self._cursor(wanted, entries[-1]) if more else None, newer)
+
+    async def since(self, wanted: GalleryFilter, at: int) -> GalleryWindow:
+        """What is as old as a moment, or older."""
+        if wanted.is_wordless:
+            return GalleryWindow([])
+        entries, more = await self._older(wanted, (at + 1, ""))
+        return GalleryWindow(
+            list(map(self.card, entries)),
+            self._cursor(wanted, entries[-1]) if more else None,
+            self._cursor(wanted, entries[0]) if entries else None,
         )
-        entries, last = rows[:PAGE_SIZE], rows[PAGE_SIZE - 1] if rows[PAGE_SIZE:] else None
-        cards = _together(map(self._card, entries), filter(wanted.matches, waiting))
-        more = self.cursors.make(purpose, [last.event_time, last.name]) if last else None
-        return cards, more
+
+    async def newer(self, wanted: GalleryFilter, cursor: str) -> GalleryWindow:
+        """What lies between a place and the newest. At that end are those on their way."""
+        if wanted.is_wordless:
+            return GalleryWindow([])
+        after = self._place(wanted, cursor) or (0, "")
+        waiting = await self._on_their_way(None)
+        rows = await lists.following(
+            self.db, self.organization, wanted.as_filters(), after, self.size + 1
+        )
+        entries = rows[-self.size :]
+        if len(rows) > self.size:
+            return GalleryWindow(
+                list(map(self.card, entries)), None, self._cursor(wanted, entries[0])
+            )
+        return GalleryWindow(_together(map(self.card, entries), filter(wanted.matches, waiting)))
+
+    async def facets(self, wanted: GalleryFilter) -> Facets:
+        if wanted.is_wordless:
+            return facets_of([], LibraryFilter(), capped=False)
+        return await lists.facets(self.db, self.organization, wanted.as_filters())
+
+    async def _older(
+        self, wanted: GalleryFilter, before: tuple[int, str] | None
+    ) -> tuple[list[Entry], bool]:
+        rows = await lists.page(self.db, self.organization, wanted.as_filters(), before, self.size)
+        return rows[: self.size], bool(rows[self.size :])
+
+    def _place(self, wanted: GalleryFilter, cursor: str | None) -> tuple[int, str] | None:
+        place = self.cursors.read(self._purpose(wanted), cursor)
+        return (place[0], place[1]) if place else None
+
+    def _cursor(self, wanted: GalleryFilter, entry: Entry) -> str:
+        return self.cursors.make(self._purpose(wanted), [entry.event_time, entry.name])
+
+    def _purpose(self, wanted: GalleryFilter) -> str:
+        return f"gallery:{self.organization}{wanted.query()}"
 
     async def named(self, names: list[str]) -> list[Card]:
         waiting = await self._on_their_way(names)
         found = [await library_repo.find(self.db, self.organization, name) for name in names]
-        return _together([self._card(entry) for entry in found if entry], waiting)
-
-    async def labels(self, chosen: str | None) -> list[str]:
-        known = await lists.labels(self.db, self.organization, _MOST_LABELS)
-        return sorted({*known, chosen}) if chosen else known
+        return _together([self.card(entry) for entry in found if entry], waiting)
 
     async def name_of(self, image_id: str | None) -> str | None:
         """Of an image that is ours; ids in addresses can be made up."""
@@ -78,7 +123,7 @@ class Gallery:
             for image in shown
         ]
 
-    def _card(self, entry: Entry) -> Card:
+    def card(self, entry: Entry) -> Card:
         return of_entry(entry, originals=self.originals)
 
 

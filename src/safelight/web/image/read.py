@@ -162,10 +162,10 @@ class OneImage:
         return Neighbour(entry.name, there, thumbnail(self.organization, entry, _LARGE))
 
 
-async def alike(similar: Similar, entry: Entry) -> tuple[list[Entry], str]:
+async def alike(similar: Similar, entry: Entry, most: int = ALIKE) -> tuple[list[Entry], str]:
     """The most similar first; or why there are none, in words."""
     try:
-        found = await similar.find(entry.organization, entry.name, ALIKE)
+        found = await similar.find(entry.organization, entry.name, most)
     except (NotReady, Unavailable) as error:
         return [], error.message
     except NotFound:  # it went in between

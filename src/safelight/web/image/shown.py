@@ -9,11 +9,10 @@ from safelight.infra.history import Activity
 from safelight.ingest.lifecycle import Image, ImageStatus, OffloadWait
 from safelight.library.entry import Entry, RunStatus
 from safelight.submissions.lifecycle import SubmissionState
-from safelight.web.gallery.card import GalleryFilter, readable_size
+from safelight.web.gallery.card import SURE, GalleryFilter, readable_size
 from safelight.web.sentences import Sentence, joined, sentence_of
 from safelight.web.story.words import percent
 
-SURE: Final = 0.5  # below it a label is a guess
 _LARGE, _SMALL = 1280, 320
 _MEGA: Final = 1_000_000
 # Of a submission, whose own page tells more of them.

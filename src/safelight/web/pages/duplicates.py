@@ -1,6 +1,6 @@
 """Images that look alike, in groups: to choose which of them to keep."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from fastapi import APIRouter
@@ -13,7 +13,8 @@ from safelight.classification.similar.twins import Group, Twins
 from safelight.http.frame import SettingsDep, provided
 from safelight.http.paging import CursorsDep
 from safelight.library.entry import Entry
-from safelight.web.gallery.card import Card, of_entry
+from safelight.web.gallery.card import of_entry
+from safelight.web.gallery.tile import Tile, tile_of
 from safelight.web.rendering import Context, PagesDep
 
 router = APIRouter(include_in_schema=False)
@@ -24,7 +25,7 @@ PER_PAGE = 20
 @dataclass(frozen=True, slots=True)
 class ShownGroup:
     group: Group
-    cards: list[Card]
+    tiles: list[Tile]
 
     @property
     def title(self) -> str:
@@ -34,7 +35,7 @@ class ShownGroup:
     @property
     def more(self) -> int:
         """Not shown."""
-        return self.group.count - len(self.cards)
+        return self.group.count - len(self.tiles)
 
     @property
     def percent(self) -> str:
@@ -72,7 +73,7 @@ async def duplicates_page(
         organization=access.organization,
         may_change=access.caller.organizations[access.organization] >= Role.MEMBER,
         groups=[
-            ShownGroup(one, [_card(entry, originals=originals) for entry, _ in one.entries])
+            ShownGroup(one, [_tile(entry, originals=originals) for entry, _ in one.entries])
             for one in shown
         ],
         newest=cursor is None,
@@ -81,6 +82,5 @@ async def duplicates_page(
     return await pages.render(request, page)
 
 
-def _card(entry: Entry, *, originals: bool) -> Card:
-    """No script takes a tint away here."""
-    return replace(of_entry(entry, originals=originals), tint=None)
+def _tile(entry: Entry, *, originals: bool) -> Tile:
+    return tile_of(entry.organization, of_entry(entry, originals=originals))

@@ -21,6 +21,7 @@ from safelight.infra.queue.queue import Queue
 from safelight.library.entry import RunStatus
 from safelight.settings import Settings
 from safelight.submissions.submit import SubmissionRequest, Submit
+from safelight.web.gallery.asked import FilterDep
 from safelight.web.gallery.card import GalleryFilter, of_entry
 from safelight.web.image.page import LONGEST_TITLE, AlikeTile, AskedImage, ImagePage, Rights
 from safelight.web.image.read import OneImage, alike, dead_letter
@@ -32,7 +33,6 @@ from safelight.web.image.shown import (
     standing,
     story,
 )
-from safelight.web.pages.upload import FilterDep
 from safelight.web.rendering import PagesDep
 
 router = APIRouter(include_in_schema=False)

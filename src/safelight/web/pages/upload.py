@@ -1,61 +1,53 @@
-"""The gallery and upload page. Without scripts it lists, searches, uploads and deletes by forms;
-with them the same cards, rendered here, come and go by themselves."""
+"""The library: a gallery, and where images are uploaded. Without scripts it lists, searches,
+uploads and deletes by forms; with them the same tiles come and go by themselves (gallery.py)."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from fastapi import APIRouter, Depends, Form, Query
+from fastapi import APIRouter, Form, Query
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from safelight.accounts.access import Role
 from safelight.accounts.guard import Access, AsMember, AsViewer
-from safelight.errors import InvalidRequest, NotFound, SafelightError
+from safelight.classification.similar.similar import Similar
+from safelight.errors import NotFound, SafelightError
 from safelight.http.frame import DatabaseDep, provided, services
-from safelight.http.paging import Cursors
 from safelight.infra import feed
 from safelight.infra.db import Database
-from safelight.infra.injected import Clock
 from safelight.ingest.accept import Ingest, OnConflict
 from safelight.ingest.routes import receive
 from safelight.library.deletion import UploadDeletion
-from safelight.library.entry import EntryStatus, entry_status
 from safelight.library.repo import find, was_ever_seen
 from safelight.library.routes import request_deletion
 from safelight.settings import Settings
-from safelight.web.gallery.card import STATUS_WORDS, Card, GalleryFilter
-from safelight.web.gallery.read import Gallery
+from safelight.web.gallery.asked import FilterDep, FiltersFragment, gallery_of
+from safelight.web.gallery.card import GalleryFilter, of_entry
+from safelight.web.gallery.tile import Tile, tile_of
+from safelight.web.image.read import alike
 from safelight.web.rendering import Context, PagesDep
 
 router = APIRouter(include_in_schema=False)
 
-MOST_NAMES = 50
+MOST_ALIKE = 60
 _LOOKS, _BETWEEN_LOOKS = 20, 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
-class CardsFragment(Context):
-    template: ClassVar[str] = "upload_cards.html"
-    title: str = "Library"
-    organization: str
-    may_change: bool
-    cards: list[Card]
-
-
-@dataclass(frozen=True, kw_only=True)
-class UploadPage(CardsFragment):
+class UploadPage(FiltersFragment):
     template: ClassVar[str] = "upload.html"
-    address: str
+    may_change: bool
+    tiles: list[Tile]
     accepted: tuple[str, ...]
-    wanted: GalleryFilter
-    labels: list[str]
     newest: bool  # the first page, where new images appear
-    more: str | None  # cursor of the next page
+    older: str | None  # cursor of the next page
+    newer: str | None = None
+    like: Tile | None = None  # what all of them look like
+    like_words: str = ""
     received: str | None = None
     deleted: bool = False
     problem: str | None = None
-    statuses: ClassVar[dict[EntryStatus, str]] = STATUS_WORDS
 
     @property
     def accept(self) -> str:
@@ -77,21 +69,6 @@ class DeletePage(Context):
     name: str
 
 
-def filter_from(
-    q: Annotated[str, Query(max_length=500)] = "",
-    label: Annotated[str, Query(max_length=200)] = "",
-    status: Annotated[str, Query(max_length=20)] = "",
-) -> GalleryFilter:
-    """A form sends its empty fields too; they ask for nothing."""
-    chosen = entry_status(status)
-    if status and chosen is None:
-        raise InvalidRequest("Choose one of the states in the list.")
-    return GalleryFilter(q.strip() or None, label or None, chosen)
-
-
-FilterDep = Annotated[GalleryFilter, Depends(filter_from)]
-
-
 @router.get("/app/{org}/upload")
 async def upload_page(
     request: Request,
@@ -99,10 +76,13 @@ async def upload_page(
     pages: PagesDep,
     wanted: FilterDep,
     cursor: str | None = None,
+    like: Annotated[str | None, Query(max_length=1024)] = None,
     received: str | None = None,
     deleted: bool = False,
 ) -> Response:
     page = await _page(request, access, wanted, cursor, received=received, deleted=deleted)
+    if like:
+        page = await _alike(request, page, like)
     return await pages.render(request, page)
 
 
@@ -121,24 +101,6 @@ async def upload_by_form(
         page = await _page(request, access, GalleryFilter(), None, problem=error.message)
         return await pages.render(request, page, error.status)
     return RedirectResponse(f"/app/{access.organization}/upload?received={image.id}", 303)
-
-
-@router.get("/app/{org}/upload/cards")
-async def cards(
-    request: Request,
-    access: AsViewer,
-    pages: PagesDep,
-    wanted: FilterDep,
-    name: Annotated[list[str], Query(max_length=MOST_NAMES)],
-) -> Response:
-    """Of these names as they are now, without the page; one that is gone is left out."""
-    found = await _gallery(request, access).named(name)
-    fragment = CardsFragment(
-        organization=access.organization,
-        may_change=_may_change(access),
-        cards=[card for card in found if wanted.matches(card)],
-    )
-    return await pages.render(request, fragment)
 
 
 @router.get("/app/{org}/upload/delete")
@@ -180,32 +142,39 @@ async def _page(
     deleted: bool = False,
     problem: str | None = None,
 ) -> UploadPage:
-    registry, gallery = services(request), _gallery(request, access)
-    settings = registry.get(Settings)
+    gallery = gallery_of(request, access)
     # Before the cards are read, so that whatever changes from here on is news to the page.
     _, newest = await feed.bounds(gallery.db, gallery.organization)
-    shown, more = await gallery.page(wanted, cursor)
+    window, facets = await asyncio.gather(gallery.page(wanted, cursor), gallery.facets(wanted))
     return UploadPage(
         organization=gallery.organization,
-        may_change=_may_change(access),
-        cards=shown,
-        address=settings.public_url or str(request.base_url).rstrip("/"),
-        accepted=settings.accepted_types,
         wanted=wanted,
-        labels=await gallery.labels(wanted.label),
+        facets=facets,
+        may_change=_may_change(access),
+        tiles=[tile_of(gallery.organization, card, wanted) for card in window.cards],
+        accepted=services(request).get(Settings).accepted_types,
         after=newest,
         newest=cursor is None,
-        more=more,
+        older=window.older,
+        newer=window.newer,
         received=await gallery.name_of(received),
         deleted=deleted,
         problem=problem,
     )
 
 
-def _gallery(request: Request, access: Access) -> Gallery:
-    find = services(request).get
-    originals = find(Settings).thumbnails == "off"
-    return Gallery(find(Database), find(Cursors), find(Clock), access.organization, originals)
+async def _alike(request: Request, page: UploadPage, name: str) -> UploadPage:
+    """What looks like an image, the most similar first, in place of the newest."""
+    registry, organization = services(request), page.organization
+    entry = None if "\0" in name else await find(registry.get(Database), organization, name)
+    if entry is None:
+        raise NotFound(f"There is no image called {name}.")
+    near, words = await alike(registry.get(Similar), entry, MOST_ALIKE)
+    originals = registry.get(Settings).thumbnails == "off"
+    own, *tiles = (
+        tile_of(organization, of_entry(one, originals=originals)) for one in (entry, *near)
+    )
+    return replace(page, tiles=tiles, older=None, newest=False, like=own, like_words=words)
 
 
 def _may_change(access: Access) -> bool:

@@ -1,121 +1,127 @@
-// The gallery. A live message says that a name has changed; what it has become is asked of the
-// server, which renders the card. So messages may come twice, late or in any order.
-import { ask } from "../lib/api.js";
-import { count } from "../lib/format.js";
-import { Gatherer } from "../lib/gatherer.js";
-import { named, parse, place, remove, renew, untint } from "../lib/shots.js";
-import { Speaker } from "../lib/speaker.js";
+// The gallery. The first tiles come with the page; the others are asked for as they come near, in
+// windows that follow each other without gap. What is seen of them is drawn by gallery/canvas.js.
+import { Canvas } from "../gallery/canvas.js";
+import { Following } from "../gallery/following.js";
+import { Picking } from "../gallery/picking.js";
+import { keep, kept } from "../gallery/place.js";
+import { Shelf } from "../gallery/shelf.js";
+import { Source } from "../gallery/source.js";
+import { Forms, read } from "../gallery/tile.js";
+import { Windows } from "../gallery/windows.js";
 
-const LOOK_AGAIN = 15_000; // a card that should move is looked at even if nothing was heard of it
-const MOST_LOOKS = 20;
+const WATCHED = 80; // so near to the top, new ones may come in
 
 class ImageGrid extends HTMLElement {
-  #changed = new Gatherer((names) => this.#refresh(names));
-  #speaker;
   #leaving;
-  #timer;
+  #saving;
+  #opened;
+  #width;
 
   connectedCallback() {
     this.#leaving = new AbortController();
     const { signal } = this.#leaving;
-    this.#speaker = new Speaker(this.#find("[data-news]"), (n) => `${count(n, "image")} labelled`);
-    document.addEventListener("live", (event) => this.#hear(event.detail), { signal });
-    document.addEventListener("delete-begun", (event) => this.#dim(event.detail.name), { signal });
-    this.addEventListener("click", (event) => this.#onClick(event), { signal });
-    this.addEventListener("load", (event) => untint(event.target), { signal, capture: true });
-    this.querySelectorAll("img").forEach((image) => image.naturalWidth && untint(image));
-    this.#timer = setInterval(() => this.#lookAgain(), LOOK_AGAIN);
+    const { here, query, older, newer } = this.dataset;
+    const first = [...this.querySelectorAll("[data-tile]")].map(read);
+    this.shelf = new Shelf();
+    this.source = new Source(here, query);
+    const options = { days: !this.isStill, captions: localStorage.getItem("captions") === "true" };
+    this.canvas = new Canvas(this.querySelector("ul"), new Forms(this), this.shelf, options);
+    this.picking = new Picking(this, signal);
+    this.following = new Following(this, signal);
+    this.windows = new Windows(this);
+    this.windows.take({ tiles: first, older, newer });
+    addEventListener("scroll", () => this.#scrolled(), { signal, passive: true });
+    document.addEventListener("captions", (event) => this.#caption(event.detail), { signal });
+    const seen = new ResizeObserver(([{ contentRect }]) => this.#resized(contentRect.width));
+    seen.observe(this);
+    signal.addEventListener("abort", () => seen.disconnect());
+    history.scrollRestoration = "manual";
+    this.#comeBack();
   }
 
   disconnectedCallback() {
     this.#leaving.abort();
-    clearInterval(this.#timer);
-    this.#changed.stop();
-    this.#speaker.stop();
+    this.canvas.stop();
+    clearTimeout(this.#saving);
   }
 
-  get #list() {
-    return this.#find("ul");
+  // Ordered by something else than time; nothing comes in.
+  get isStill() {
+    return "still" in this.dataset;
   }
 
-  #hear({ type, name }) {
-    if (type === "history_truncated" || type === "reset") this.#reload();
-    else if (name && /^(upload|classification)_/.test(type)) this.#changed.add(name);
-    if (type === "upload_delete_error") this.#dim(name, false);
+  get isWatched() {
+    return scrollY < WATCHED && !this.windows.newer && !this.isStill;
   }
 
-  async #refresh(names) {
-    const query = new URLSearchParams(this.dataset.filters);
-    names.forEach((name) => query.append("name", name));
-    const answer = await ask(`${this.dataset.here}/cards?${query}`);
-    const fresh = [...parse(await answer.text()).children];
-    for (const name of names) this.#change(name, fresh.find((shot) => shot.dataset.name === name));
-    this.#find("[data-empty]").hidden = this.#list.children.length > 0;
+  get isOpenEnded() {
+    return Boolean(this.windows.older);
   }
 
-  #change(name, fresh) {
-    const shot = named(this.#list, name);
-    if (shot && fresh) {
-      const words = renew(shot, fresh);
-      if (words) this.#speaker.say(`${name}: ${words}`);
-    } else if (shot) {
-      if (remove(shot)) this.#find("[data-heading]").focus();
-    } else if (fresh && "newest" in this.dataset) {
-      fresh.dataset.new = "";
-      place(this.#list, fresh, { isOpenEnded: !this.#find("[data-more]").hidden });
+  // Other filters, or the newest again.
+  async show(query = this.source.query) {
+    this.source.query = query;
+    await this.windows.open(() => this.source.newest());
+  }
+
+  // From that moment on; what is newer stands above it.
+  async jump(moment) {
+    await this.windows.open(() => this.source.at(moment));
+  }
+
+  settle({ anchored = true, isExtended = false } = {}) {
+    if (isExtended) this.canvas.extend();
+    else this.canvas.lay({ anchored });
+    const isEmpty = this.shelf.tiles.length === 0 && !this.windows.older && !this.windows.newer;
+    const kind = new URLSearchParams(this.source.query).size > 0 ? "matches" : "images";
+    for (const part of this.querySelectorAll("[data-empty]")) {
+      part.hidden = !isEmpty || part.dataset.empty !== kind;
     }
+    this.windows.lookAhead();
   }
 
-  #lookAgain() {
-    const moving = [...this.#list.querySelectorAll("[data-moves], [data-leaving]")];
-    moving.slice(-MOST_LOOKS).forEach((shot) => this.#changed.add(shot.dataset.name));
+  #resized(width) {
+    if (width !== this.#width) this.canvas.lay();
+    this.#width = width;
   }
 
-  #dim(name, isLeaving = true) {
-    named(this.#list, name)?.toggleAttribute("data-leaving", isLeaving);
-    this.#changed.add(name);
+  #scrolled() {
+    this.canvas.scrolled();
+    this.windows.lookAhead();
+    if (this.isWatched) this.following.letIn();
+    clearTimeout(this.#saving);
+    this.#saving = setTimeout(() => this.remember(), 200);
   }
 
-  #onClick(event) {
-    const link = event.target.closest("a[data-delete], a[rel=next]");
-    if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
-    event.preventDefault();
-    if (link.rel === "next") return this.#more(link);
-    const { name } = link.closest(".shot").dataset;
-    this.dispatchEvent(new CustomEvent("delete-asked", { bubbles: true, detail: { name } }));
+  // `name` is what was opened, for the focus to return to.
+  remember(name = this.#opened) {
+    clearTimeout(this.#saving);
+    this.#opened = name;
+    const { tile, offset } = this.canvas.view.anchor() ?? {};
+    const at = Math.max(tile?.at, this.shelf.named(name)?.at ?? 0);
+    keep(tile ? { at, anchor: tile.name, offset, top: scrollY < 8, name } : null);
+    this.picking.lookAround();
+    if (tile) this.dispatchEvent(new CustomEvent("gallery-seen", { bubbles: true, detail: tile.at }));
   }
 
-  async #more(link) {
-    if (link.ariaDisabled === "true") return;
-    link.ariaDisabled = "true";
-    try {
-      const page = await this.#fetch(link.href);
-      const shots = [...page.querySelectorAll(".shot")];
-      const added = shots.filter((shot) => !named(this.#list, shot.dataset.name));
-      this.#list.append(...added);
-      this.#find("[data-more]").replaceWith(page.querySelector("[data-more]"));
-      added[0]?.querySelector("a")?.focus();
-    } catch (error) {
-      link.textContent = `${error.message} Try again`;
-      link.ariaDisabled = "false";
+  // From an image, to where one was.
+  async #comeBack() {
+    const place = kept();
+    if (!place || this.isStill) return;
+    if (!place.top && !this.shelf.named(place.anchor) && !this.source.query.includes("q=")) {
+      await this.jump(place.at);
     }
+    const tile = this.shelf.named(place.anchor);
+    if (tile && !place.top) scrollTo({ top: tile.y + this.canvas.view.top - place.offset, behavior: "instant" });
+    this.canvas.draw();
+    const opened = this.shelf.named(place.name);
+    if (opened) this.picking.focus(opened, { isScrolling: false });
   }
 
-  // The feed no longer reaches back to where this page was: begin anew.
-  async #reload() {
-    const page = await this.#fetch(location.href).catch(() => null);
-    if (!page) return setTimeout(() => this.isConnected && this.#reload(), LOOK_AGAIN);
-    for (const part of ["ul", "[data-empty]", "[data-more]"]) {
-      this.#find(part).replaceWith(page.querySelector(`image-grid ${part}`));
-    }
-  }
-
-  async #fetch(address) {
-    return parse(await (await ask(address)).text());
-  }
-
-  #find(selector) {
-    return this.querySelector(selector);
+  #caption(isOn) {
+    this.canvas.options.captions = isOn;
+    this.toggleAttribute("data-captions", isOn);
+    this.canvas.lay();
   }
 }
 
