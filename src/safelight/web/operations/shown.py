@@ -39,28 +39,28 @@ class Disk:
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
+class FigureTile:
     title: str
     value: str
     words: str = ""
     tone: Literal["plain", "problem"] = "plain"
 
 
-def tiles(kinds: Sequence[KindStatus], done: HourCount, disk: Disk | None) -> list[Tile]:
+def tiles(kinds: Sequence[KindStatus], done: HourCount, disk: Disk | None) -> list[FigureTile]:
     running = sum(kind.running for kind in kinds)
     waiting = sum(kind.queued + kind.delayed for kind in kinds)
     oldest = max((kind.oldest_seconds or 0 for kind in kinds), default=0.0)
     is_late = oldest > _LONG_SECONDS
     failed = done.failed
     shown = [
-        Tile("Waiting", f"{waiting:,}", f"{running:,} at work now"),
-        Tile(
+        FigureTile("Waiting", f"{waiting:,}", f"{running:,} at work now"),
+        FigureTile(
             "Oldest",
             duration(oldest) if oldest else "–",
             "waits for a worker" if oldest else "Nothing waits for a worker",
             "problem" if is_late else "plain",
         ),
-        Tile(
+        FigureTile(
             "Failed in 24 h",
             f"{failed:,}",
             f"of {done.processed + failed:,}",
@@ -70,7 +70,7 @@ def tiles(kinds: Sequence[KindStatus], done: HourCount, disk: Disk | None) -> li
     if disk is not None:
         tone: Literal["plain", "problem"] = "problem" if disk.is_short else "plain"
         words = f"of {readable_size(disk.total)}, where uploads arrive"
-        shown.append(Tile("Disk free", readable_size(disk.free), words, tone))
+        shown.append(FigureTile("Disk free", readable_size(disk.free), words, tone))
     return shown
 
 

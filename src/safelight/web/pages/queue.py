@@ -37,7 +37,7 @@ from safelight.web.operations.shown import (
     KindRow,
     ScheduleRow,
     StuckRow,
-    Tile,
+    FigureTile,
     WorkerShown,
     failures,
     in_all,
@@ -58,7 +58,7 @@ class QueuePage(Context):
     template: ClassVar[str] = "queue.html"
     title: str = "Operations"
     machines: list[MachineRow]
-    tiles: list[Tile]
+    tiles: list[FigureTile]
     kinds: list[KindRow]
     throughput: Chart
     done: HourCount  # of all hours together
