@@ -34,10 +34,10 @@ from safelight.web.operations.read import Operations, disk
 from safelight.web.operations.shown import (
     TALL,
     FailureRow,
+    FigureTile,
     KindRow,
     ScheduleRow,
     StuckRow,
-    FigureTile,
     WorkerShown,
     failures,
     in_all,
