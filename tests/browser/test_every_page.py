@@ -7,19 +7,16 @@ complains on the console, and every form is sent to a route that there is, witho
 
 import os
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from fastapi.routing import iter_route_contexts
-from playwright.sync_api import Browser
 
 from browser import judging
 from browser.axe import look
 from browser.pages import SIGHTS, UNTIL_REBUILT, Sight
 from browser.windows import Window, Windows
 from safelight.app import create_api
-from scene.scene import Scene, staged
 
 PHONE, DESK = (390, 844), (1440, 900)
 SIZES = ((2560, 1440), DESK, (820, 1180), PHONE)
@@ -31,19 +28,6 @@ titles: dict[str, str] = {}
 sent: dict[tuple[str, str], str] = {}
 
 
-@pytest.fixture(scope="module")
-def scene() -> Iterator[Scene]:
-    with staged() as scene:
-        yield scene
-
-
-@pytest.fixture(scope="module")
-def windows(browser: Browser, scene: Scene) -> Iterator[Windows]:
-    windows = Windows(browser, scene)
-    yield windows
-    windows.close()
-
-
 def _expected(sight: Sight) -> Any:
     marks = (
         [pytest.mark.xfail(reason="built anew", strict=False)]
@@ -53,7 +37,7 @@ def _expected(sight: Sight) -> Any:
     return pytest.param(sight, marks=marks, id=sight.name)
 
 
-@pytest.mark.parametrize("sight", map(_expected, SIGHTS))
+@pytest.mark.parametrize("sight", [_expected(sight) for sight in SIGHTS])
 def test_every_page(windows: Windows, sight: Sight) -> None:
     window = windows.open(sight)
     wrong = [*judging.headings(window.page), *judged(window)]

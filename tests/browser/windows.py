@@ -1,6 +1,7 @@
 """Windows on a scene, for whoever looks at pages: one for each caller, so that style sheets and
 scripts are fetched once; and an ear on each page."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,14 +52,27 @@ class Windows:
         self._browser, self._scene, self._options = browser, scene, options
         self._contexts: dict[tuple[str, bool], BrowserContext] = {}
 
-    def open(self, sight: Sight, width: int = 1440, height: int = 900) -> Window:
-        """As it is once everything has loaded and what it is to show was done."""
+    def open(
+        self,
+        sight: Sight,
+        width: int = 1440,
+        height: int = 900,
+        *,
+        fresh: bool = False,
+        before: Callable[[Page], object] | None = None,
+    ) -> Window:
+        """As it is once everything has loaded and what it is to show was done. `fresh`: nothing is
+        there from other visits. `before` is given the page before it asks for anything."""
         page = self._context(sight).new_page()
         page.set_default_timeout(_PATIENCE)
         window = Window(page)
         listen(window, sight)
         window.size(width, height)
         window.light("light")
+        if fresh:
+            window.tell("Network.setCacheDisabled", cacheDisabled=True)
+        if before:
+            before(page)
         page.goto(self._scene.address(sight.path))
         if sight.then:
             sight.then(page)

@@ -13,7 +13,7 @@ ORGANIZATION = "default"
 HERE = f"/api/organizations/{ORGANIZATION}"
 PATIENCE = 90
 TWIN, SAME, HIDING, HOLIDAY = (
-    "Chelsea (copy).jpg", "Espresso again.jpg", "Invoice behind a cat.jpg", "Reykjavik.jpg",
+    "Chelsea (copy).jpg", "Espresso again.jpg", "Section 7, with notes.jpg", "Reykjavik.jpg",
 )  # fmt: skip
 BROKEN = "Card error 0417.jpg"
 ASKED = (
@@ -44,7 +44,7 @@ class Maker:
 
     def order(self, prompt: str, *tags: str, model: str = "horizon", **more: Any) -> str:
         count, kind = more.pop("count", 1), more.pop("kind", "image")
-        wanted = {"prompt": prompt, "width": 480, "height": 320, **more}
+        wanted = {"prompt": prompt, "width": 420, "height": 280, **more}
         body = {"model": f"studio/{model}", "kind": kind, "input": wanted, "count": count}
         return str(self.post("/generations", json={**body, "tags": list(tags)})["id"])
 
@@ -103,7 +103,7 @@ def library(maker: Maker) -> dict[str, str]:
     more = {
         TWIN: near_copy(_named("Chelsea.jpg").data),
         SAME: _named("Espresso.jpg").data,
-        HIDING: with_archive(photo("cat")),
+        HIDING: with_archive(_named("Section 7, detail.jpg").data),
         HOLIDAY: holiday_photo(1),
         BROKEN: truncated(photo("daisy")),
     }
@@ -129,12 +129,12 @@ def labelled(maker: Maker, names: Iterable[str]) -> None:
 def generations(maker: Maker) -> dict[str, str]:
     """By what they are for; those that end have ended."""
     made = {
-        "coast": maker.order("a lighthouse at dawn above a rough sea", "calendar", "sea", count=4),
+        "coast": maker.order("a lighthouse at dawn above a rough sea", "calendar", "sea", count=3),
         "city": maker.order("a city in the snow", "calendar", model="nocturne", count=2),
         "some": maker.order("peonies", "draft", model="bloom", count=2, failTasks=[1]),
         "failed": maker.order("a forbidden forest", model="aurora", fail="refused"),
         "clip": maker.order(
-            "green lights", "sea", model="aurora", kind="video", width=320, height=180, duration=1
+            "green lights", "sea", model="aurora", kind="video", width=256, height=144, duration=0.6
         ),
         "active": maker.order("a calm bay at noon", "calendar", count=3, delaySeconds=3600),
     }
@@ -154,7 +154,7 @@ def submissions(maker: Maker, coast: Sequence[str]) -> dict[str, str]:
     maker.post(upload, json={"upload": "Helmet.jpg", "note": "The visor mirrors the crew."})
     made = {
         "published": maker.submit("Espresso", upload="Espresso.jpg"),
-        "rejected": maker.submit("A cat, with baggage", upload=HIDING),
+        "rejected": maker.submit("Section 7, with notes", upload=HIDING),
         "blocked": maker.submit("The helmet", upload="Helmet.jpg"),
         "holiday": maker.submit("Reykjavik in June", upload=HOLIDAY),
         "artwork": maker.submit("Lighthouse, first light", artifact=coast[0]),

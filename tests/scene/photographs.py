@@ -20,11 +20,11 @@ _OURS = Path(__file__).parents[1] / "photos"
 _WHOLE = (0.0, 0.0, 1.0, 1.0)
 _LONGEST = 960  # pixels of a side, the smaller ones are enlarged to it
 _STUDIO = {
-    "dusk": ("studio/horizon", "a lighthouse at dusk above a calm sea", 960, 640),
-    "peaks": ("studio/horizon", "mountains at sunrise", 880, 400),
-    "lights": ("studio/aurora", "green northern lights over a forest lake", 520, 780),
-    "city": ("studio/nocturne", "a rainy city at night in violet and gold", 800, 450),
-    "poppies": ("studio/bloom", "poppies in a meadow on a misty morning", 560, 700),
+    "dusk": ("studio/horizon", "a lighthouse at dusk above a calm sea", 720, 480),
+    "peaks": ("studio/horizon", "mountains at sunrise", 704, 320),
+    "lights": ("studio/aurora", "green northern lights over a forest lake", 416, 624),
+    "city": ("studio/nocturne", "a rainy city at night in violet and gold", 640, 360),
+    "poppies": ("studio/bloom", "poppies in a meadow on a misty morning", 448, 560),
 }
 
 Part = tuple[float, float, float, float]
@@ -71,6 +71,7 @@ _TAKEN: tuple[tuple[str, str, Part, float], ...] = (
     ("Northern lights.jpg", "lights", _WHOLE, 33),
     ("Northern lights, wide.jpg", "lights", (0, 0.25, 1, 0.7), 32.9),
     ("Spruces.jpg", "lights", (0.3, 0.45, 1, 1), 32.8),
+    ("IMG_20261021_071204.jpg", "cat.jpg", (0.2, 0, 0.85, 1), 29),
     ("Poppies.jpg", "poppies", _WHOLE, 24),
     ("Poppies in the mist.jpg", "poppies", (0, 0.3, 1, 0.85), 23.9),
     ("Sky over the meadow.jpg", "poppies", (0, 0, 1, 0.45), 23.8),
@@ -80,7 +81,6 @@ _TAKEN: tuple[tuple[str, str, Part, float], ...] = (
     ("Dahlia.jpg", "daisy.jpg", _WHOLE, 6.2),
     ("Dahlia, portrait.jpg", "daisy.jpg", (0.38, 0.1, 0.86, 1), 6.1),
     ("Petals.jpg", "daisy.jpg", (0.42, 0.3, 0.86, 0.8), 6.05),
-    ("IMG_20261116_071204.jpg", "cat.jpg", (0.2, 0, 0.85, 1), 2.3),
     ("Chelsea.jpg", "cat.jpg", _WHOLE, 1.2),
     ("Chelsea, asleep soon.jpg", "cat.jpg", (0.3, 0.2, 1, 0.8), 1.19),
     ("Lighthouse at dusk, the light.jpg", "dusk", (0.1, 0, 0.5, 1), 0.31),

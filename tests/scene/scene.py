@@ -91,7 +91,7 @@ def _days(made: dict[str, str], submitted: dict[str, str]) -> dict[str, float]:
         f"upload:{making.TWIN}": 1.1,
         f"upload:{making.SAME}": 8.4,
         f"upload:{making.HIDING}": 0.9,
-        f"upload:{making.HOLIDAY}": 0.6,
+        f"upload:{making.HOLIDAY}": 70.2,
         f"upload:{making.BROKEN}": 0.25,
     }
     for number, one in enumerate(reversed(made.values())):
