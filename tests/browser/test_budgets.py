@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Page, Request, WebSocket
 
 from browser.pages import LIBRARY, SIGHTS, UNTIL_REBUILT, Sight
-from browser.windows import Window, Windows
+from browser.windows import DRAWN, Window, Windows
 from harness import eventually, picture
 from scene.making import HERE
 from scene.scene import Scene
@@ -39,9 +39,6 @@ _WATCH_SHIFTS = """() => {
     for (const entry of list.getEntries()) window.shifted += entry.value;
   }).observe({ type: "layout-shift", buffered: true });
 }"""
-_TWO_FRAMES = (
-    "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-)
 
 
 @dataclass
@@ -65,7 +62,7 @@ class Traffic:
 
     def quiet(self) -> None:
         """Nothing is on its way, and what came was drawn."""
-        eventually(lambda: self.page.evaluate(_TWO_FRAMES) or self.ended == len(self.asked))
+        eventually(lambda: self.page.evaluate(DRAWN) or self.ended == len(self.asked))
 
     def before_paint(self) -> list[Request]:
         return [each for each in self.asked if each.resource_type in BEFORE_PAINT]
@@ -153,7 +150,7 @@ def test_nothing_moves_while_images_arrive(
     names = send(scene, ARRIVING // 2)
 
     def all_labelled() -> bool:
-        page.evaluate(_TWO_FRAMES)  # and the messages are handed over meanwhile
+        page.evaluate(DRAWN)  # and the messages are handed over meanwhile
         told = [text for text in heard if "classification_updated" in text]
         return all(any(f'"{name}"' in text for text in told) for name in names)
 

@@ -19,6 +19,8 @@ from browser.pages import NOBODY, Sight
 from scene.scene import Scene
 
 _PATIENCE = 30_000  # milliseconds
+# Whatever follows a change of the window, or of the page, has been done and painted.
+DRAWN = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 
 
 @dataclass
@@ -33,6 +35,7 @@ class Window:
         """With the finger of somebody who holds it, or a pointer."""
         self.page.set_viewport_size({"width": width, "height": height})
         self.tell("Emulation.setTouchEmulationEnabled", enabled=touch)
+        self.page.evaluate(DRAWN)
 
     def tell(self, what: str, **how: Any) -> None:
         """Chromium, by its own protocol."""

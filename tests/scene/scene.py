@@ -73,6 +73,8 @@ def filled(server: Server) -> Scene:
         "artifact": coast[0],
         "clip": clip[0],
         "generation": made["coast"],
+        "generation_active": made["active"],
+        "generation_failed": made["failed"],
         **{f"submission_{name.replace(', ', '_')}": one for name, one in submitted.items()},
     }
     cookies = {name: making.come_in(server, link) for name, link in links.items()}
