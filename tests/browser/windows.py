@@ -54,6 +54,7 @@ class Windows:
     def __init__(self, browser: Browser, scene: Scene, **options: Any) -> None:
         self._browser, self._scene, self._options = browser, scene, options
         self._contexts: dict[tuple[str, bool], BrowserContext] = {}
+        self._alone: list[BrowserContext] = []
 
     def open(
         self,
@@ -65,15 +66,13 @@ class Windows:
         before: Callable[[Page], object] | None = None,
     ) -> Window:
         """As it is once everything has loaded and what it is to show was done. `fresh`: nothing is
-        there from other visits. `before` is given the page before it asks for anything."""
-        page = self._context(sight).new_page()
+        in its cache. `before` is given the page before it asks for anything."""
+        page = (self._lone(sight) if fresh else self._context(sight)).new_page()
         page.set_default_timeout(_PATIENCE)
         window = Window(page)
         listen(window, sight)
         window.size(width, height)
         window.light("light")
-        if fresh:
-            window.tell("Network.setCacheDisabled", cacheDisabled=True)
         if before:
             before(page)
         page.goto(self._scene.address(sight.path))
@@ -82,8 +81,12 @@ class Windows:
         return window
 
     def close(self) -> None:
-        for context in self._contexts.values():
+        for context in (*self._contexts.values(), *self._alone):
             context.close()
+
+    def _lone(self, sight: Sight) -> BrowserContext:
+        self._alone.append(self._fresh(sight.who, sight.scripts))
+        return self._alone[-1]
 
     def _context(self, sight: Sight) -> BrowserContext:
         key = (sight.who, sight.scripts)
