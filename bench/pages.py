@@ -32,7 +32,7 @@ _SCRIPT = re.compile(r"<script\b.*?</script>\s*", re.DOTALL)
 _KEPT = {"content-type", "content-encoding", "cache-control", "etag"}
 _IN_SIGHT = """() => [...document.images].every((one) => {
   const box = one.getBoundingClientRect();
-  return one.complete || box.width === 0 || box.top > innerHeight || box.bottom < 0;
+  return one.complete || !one.checkVisibility() || box.top > innerHeight || box.bottom < 0;
 })"""
 _PAINTS = """() => new Promise((done) => {
   const first = performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0;
@@ -191,7 +191,7 @@ def _bare(server: Measured, browser: Browser, cookies: dict[str, str]) -> Iterat
                 answer = client.get(url)
                 files[f"{parts.path}?{parts.query}"] = _without_scripts(answer)
     handler = type("Bare", (_Bare,), {"files": files})
-    http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    http = _Files(("127.0.0.1", 0), handler)
     threading.Thread(target=http.serve_forever, daemon=True).start()
     try:
         yield f"http://127.0.0.1:{http.server_port}"
@@ -203,6 +203,11 @@ def _without_scripts(answer: httpx.Response) -> tuple[dict[str, str], bytes]:
     kept = {name: value for name, value in answer.headers.items() if name in _KEPT}
     is_page = answer.headers.get("content-type", "").startswith("text/html")
     return kept, _SCRIPT.sub("", answer.text).encode() if is_page else answer.content
+
+
+class _Files(ThreadingHTTPServer):
+    def handle_error(self, *_: object) -> None:
+        """A window was closed while it got something."""
 
 
 class _Bare(BaseHTTPRequestHandler):

@@ -36,6 +36,11 @@ def opened(selector: str) -> Callable[[Page], object]:
     return lambda page: page.locator(selector).locator("visible=true").first.click()
 
 
+def at_rest(page: Page) -> None:
+    """What is inert for a moment, after another was put in its place, is not any more."""
+    page.wait_for_selector("[data-inert]", state="detached")
+
+
 LIBRARY, IMAGES = "/app/{org}/upload", "/app/{org}/images"
 SUBMISSIONS, WORKFLOW = "/app/{org}/submissions", "/app/{org}/workflow"
 
@@ -84,7 +89,7 @@ _LISTED: tuple[Sight, ...] = (
     Sight("submission, waiting", "/submit/{submission_waiting}"),
     Sight("submission, stale", "/submit/{submission_stale}"),
     Sight("submission, withdrawn", "/submit/{submission_withdrawn}"),
-    Sight("workflow", WORKFLOW),
+    Sight("workflow", WORKFLOW, then=at_rest),
     Sight("workflow, to a viewer", WORKFLOW, who=VIEWER),
     Sight("workflow, without anything", "/app/{empty}/workflow"),
     Sight("workflow, without scripts", WORKFLOW, scripts=False),

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, TimeoutError, sync_playwright  # noqa: A004 - theirs
 
 import programs
 from browser.axe import look
@@ -30,10 +30,11 @@ SHOTS, IMAGES = ROOT / "shots", ROOT / "docs/images"
 WIDTHS = {390: 844, 820: 1180, 1440: 900, 2560: 1440}
 SCHEMES = ("light", "dark")
 QUALITY = 80
+_PATIENCE = 10_000  # milliseconds
 # The pictures in sight have come.
 _STILL = """() => [...document.images].every((one) => {
   const box = one.getBoundingClientRect();
-  return one.complete || box.width === 0 || box.top > innerHeight || box.bottom < 0;
+  return one.complete || !one.checkVisibility() || box.top > innerHeight || box.bottom < 0;
 })"""
 
 
@@ -129,7 +130,10 @@ def _told(window: Window, faults: dict[str, list[str]] | None, name: str) -> Non
 
 def _take(page: Page, path: Path) -> None:
     """What a window shows, with its pictures and without a blinking caret."""
-    page.wait_for_function(_STILL)
+    try:
+        page.wait_for_function(_STILL, timeout=_PATIENCE)
+    except TimeoutError:
+        print(f"     {path.name}: not all of its pictures came", flush=True)
     page.screenshot(path=path, animations="disabled")
 
 

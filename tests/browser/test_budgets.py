@@ -28,7 +28,7 @@ _numbers = count(1)
 _IN_SIGHT = """() => {
   const shown = [...document.images].filter((one) => {
     const box = one.getBoundingClientRect();
-    return box.width > 0 && box.bottom > 0 && box.top < innerHeight && !one.src.endsWith(".svg");
+    return one.checkVisibility() && box.bottom > 0 && box.top < innerHeight && !one.src.endsWith(".svg");
   });
   return shown.every((one) => one.complete) && [...new Set(shown.map((one) => one.currentSrc))]
     .map((url) => [url, performance.getEntriesByName(url).at(-1)?.encodedBodySize ?? 0]);

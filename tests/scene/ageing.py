@@ -79,7 +79,8 @@ ON CONFLICT (hour) DO NOTHING
 
 
 def aged(server: Server, days: Mapping[str, float], made: Mapping[str, str], late: str) -> None:
-    """`days` ago each subject came; `made` are submissions. In a thread of its own: where a browser
+    """`days` ago each subject came; `made` are submissions, and a
+    generation. In a thread of its own: where a browser
     is driven no loop may run."""
     with ThreadPoolExecutor(1) as thread:
         thread.submit(asyncio.run, _age(server, days, made, late)).result()
@@ -151,7 +152,7 @@ async def _die(connection: Any, made: Mapping[str, str]) -> None:
     away = {"code": "NETWORK_ERROR", "message": "The provider closed the connection."}
     for kind, payload, error, count in (
         ("submissions.process", {"submissionId": made["rejected"]}, slow, 12),
-        ("generations.submit", {"artifactId": "0197f3a4-0000-7000-8000-00000000000b"}, away, 4),
+        ("generations.studio", {"generationId": made["generation"]}, away, 4),
     ):
         await connection.execute(
             _DEAD, kind, "default", json.dumps(payload), json.dumps(error), count

@@ -63,7 +63,7 @@ def filled(server: Server) -> Scene:
         submitted = making.submissions(maker, coast)
         making.approvals(maker, submitted["refused"])
         links = making.people(maker) | {OPERATOR: eventually(lambda: _printed(server))}
-    aged(server, _days(made, submitted), submitted, LATE)
+    aged(server, _days(made, submitted), {**submitted, "generation": made["failed"]}, LATE)
     names = {
         "org": making.ORGANIZATION,
         "empty": EMPTY,
@@ -87,17 +87,17 @@ def _printed(server: Server) -> str | None:
 
 
 def _days(made: dict[str, str], submitted: dict[str, str]) -> dict[str, float]:
-    """Generations and submissions came one after the other, in the weeks and hours before now."""
+    """Generations and submissions came one after the other, in the weeks before now and the hour before it."""
     days = {f"upload:{each.name}": each.days for each in photographs()}
     days |= {
-        f"upload:{making.TWIN}": 1.1,
-        f"upload:{making.SAME}": 8.4,
-        f"upload:{making.HIDING}": 0.9,
+        f"upload:{making.TWIN}": 1.3,
+        f"upload:{making.SAME}": 0.09,
+        f"upload:{making.HIDING}": 33,
         f"upload:{making.HOLIDAY}": 70.2,
-        f"upload:{making.BROKEN}": 0.25,
+        f"upload:{making.BROKEN}": 1.47,
     }
     for number, one in enumerate(reversed(made.values())):
         days[f"generation:{one}"] = number * 2.7
     for number, one in enumerate(reversed(submitted.values())):
-        days[f"submission:{one}"] = number * 0.83 + 0.05
+        days[f"submission:{one}"] = number * 0.005 + 0.002
     return days
