@@ -14,7 +14,7 @@ GATES  := tests/test_architecture.py tests/test_cells.py tests/test_failpoints.p
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test again ha check format bench docs lock clean
+.PHONY: help serve test again shots ha check format bench docs lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,10 @@ test: $(VENV)/.dev ## Run every test, browser included
 
 again: $(VENV)/.dev ## Run the tests that failed once more, one at a time
 	$(BIN)/python -m pytest --last-failed --last-failed-no-failures none -p no:xdist -q
+
+shots: $(VENV)/.dev ## Photograph every page into shots/ (SHOTS="--only library --judge")
+	@$(BIN)/python tests/programs.py chromium
+	@$(BIN)/python tools/shots.py $(SHOTS)
 
 ha: $(VENV)/.dev ## Kill machines under load for ten minutes (HA="--minutes 3 --faults 6 --seed 2")
 	@$(BIN)/python tests/programs.py etcd

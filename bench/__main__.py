@@ -17,6 +17,7 @@ from bench import (
     growth,
     hostile,
     organizations,
+    pages,
     pipeline,
     queue,
     reconcile,
@@ -37,6 +38,7 @@ PARTS: dict[str, Callable[[], Sequence[Shown]]] = {
     "reconcile": reconcile.run,
     "hostile": hostile.run,
     "generations": generations.run,
+    "pages": pages.run,
 }
 INTRODUCTION = """# Performance
 

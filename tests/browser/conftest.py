@@ -18,9 +18,11 @@ from playwright.sync_api import (
 
 import programs
 import safelight.web
+from browser.windows import Windows
 from conftest import reachable_directory
 from harness import Server, eventually, running
 from safelight.web.bundle import scripts
+from scene.scene import Scene, staged
 
 LINK = re.compile(r"Sign in once with this link:\s+(\S+)")
 STATIC = Path(safelight.web.__file__).parent / "static"
@@ -139,3 +141,17 @@ def sign_in_link(server: Server) -> str:
 
     link: str = eventually(printed)
     return link
+
+
+@pytest.fixture(scope="package")
+def scene() -> Iterator[Scene]:
+    """For those that look at pages, and change nothing that others would miss."""
+    with staged() as scene:
+        yield scene
+
+
+@pytest.fixture(scope="module")
+def windows(browser: Browser, scene: Scene) -> Iterator[Windows]:
+    windows = Windows(browser, scene)
+    yield windows
+    windows.close()
