@@ -27,6 +27,7 @@ from safelight.settings import Settings
 from safelight.web.gallery.card import STATUS_WORDS, Card, GalleryFilter
 from safelight.web.gallery.read import Gallery
 from safelight.web.rendering import Context, PagesDep
+from safelight.web.tray import Tray, tray_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -48,6 +49,7 @@ class UploadPage(CardsFragment):
     template: ClassVar[str] = "upload.html"
     address: str
     accepted: tuple[str, ...]
+    tray: Tray
     wanted: GalleryFilter
     labels: list[str]
     newest: bool  # the first page, where new images appear
@@ -191,6 +193,7 @@ async def _page(
         cards=shown,
         address=settings.public_url or str(request.base_url).rstrip("/"),
         accepted=settings.accepted_types,
+        tray=tray_of(access, settings),
         wanted=wanted,
         labels=await gallery.labels(wanted.label),
         after=newest,

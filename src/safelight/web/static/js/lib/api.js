@@ -27,22 +27,27 @@ export async function ask(path, { method = "GET", json, headers, signal, keepali
 }
 
 async function refused(response) {
-  const error = refusal(response.status, await response.text());
-  error.retryAfter = Number(response.headers.get("retry-after")) || null;
-  return error;
+  return refusal(response.status, await response.text(), response.headers.get("retry-after"));
 }
 
 // XMLHttpRequest, because fetch does not tell how much of a body has been sent.
-export function sendFile(path, file, { signal, onProgress }) {
+export function sendFile(path, file, { name, headers = {}, signal, onProgress }) {
   const request = new XMLHttpRequest();
   const form = new FormData();
-  form.append("file", file);
+  form.append("file", file, name ?? file.name);
   return new Promise((resolve, reject) => {
     request.open("POST", path);
-    request.upload.addEventListener("progress", (event) => onProgress(event.loaded / event.total));
-    request.addEventListener("load", () =>
-      request.status < 300 ? resolve() : reject(refusal(request.status, request.responseText)),
-    );
+    for (const [header, value] of Object.entries(headers)) request.setRequestHeader(header, value);
+    request.upload.addEventListener("progress", ({ loaded, total }) => onProgress(loaded, total));
+    request.addEventListener("load", () => {
+      const { status, responseText: text } = request;
+      if (status >= 300) return reject(refusal(status, text, request.getResponseHeader("retry-after")));
+      try {
+        resolve(JSON.parse(text));
+      } catch {
+        reject(new ApiError(UNREACHABLE)); // somebody else answered: the way into a hotel's network
+      }
+    });
     request.addEventListener("error", () => reject(new ApiError(UNREACHABLE)));
     request.addEventListener("abort", () => reject(signal.reason));
     signal.addEventListener("abort", () => request.abort());
@@ -50,7 +55,13 @@ export function sendFile(path, file, { signal, onProgress }) {
   });
 }
 
-function refusal(status, text) {
+function refusal(status, text, wait) {
+  const error = said(status, text);
+  error.retryAfter = Number(wait) || null;
+  return error;
+}
+
+function said(status, text) {
   try {
     const { error, code } = JSON.parse(text);
     return new ApiError(error, status, code);
