@@ -1,4 +1,5 @@
 // Talks to the server. Every refusal becomes an ApiError that carries the server's own words.
+const SILENCE = 90_000;
 const UNREACHABLE = "The server cannot be reached. Check the connection and try again.";
 
 export class ApiError extends Error {
@@ -30,15 +31,24 @@ async function refused(response) {
   return refusal(response.status, await response.text(), response.headers.get("retry-after"));
 }
 
-// XMLHttpRequest, because fetch does not tell how much of a body has been sent.
+// XMLHttpRequest, because fetch does not tell how much of a body has been sent. A connection on which
+// nothing happens any more is given up.
 export function sendFile(path, file, { name, headers = {}, signal, onProgress }) {
   const request = new XMLHttpRequest();
   const form = new FormData();
   form.append("file", file, name ?? file.name);
+  let silence;
+  const listen = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => request.abort(), SILENCE);
+  };
   return new Promise((resolve, reject) => {
     request.open("POST", path);
     for (const [header, value] of Object.entries(headers)) request.setRequestHeader(header, value);
-    request.upload.addEventListener("progress", ({ loaded, total }) => onProgress(loaded, total));
+    request.upload.addEventListener("progress", ({ loaded, total }) => {
+      listen();
+      onProgress(loaded, total);
+    });
     request.addEventListener("load", () => {
       const { status, responseText: text } = request;
       if (status >= 300) return reject(refusal(status, text, request.getResponseHeader("retry-after")));
@@ -49,9 +59,11 @@ export function sendFile(path, file, { name, headers = {}, signal, onProgress })
       }
     });
     request.addEventListener("error", () => reject(new ApiError(UNREACHABLE)));
-    request.addEventListener("abort", () => reject(signal.reason));
+    request.addEventListener("abort", () => reject(signal.aborted ? signal.reason : new ApiError(UNREACHABLE)));
+    request.addEventListener("loadend", () => clearTimeout(silence));
     signal.addEventListener("abort", () => request.abort());
     request.send(form);
+    listen();
   });
 }
 

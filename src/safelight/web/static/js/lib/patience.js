@@ -1,6 +1,6 @@
 // Waits, longer after each failure, and never as long as another page that lost the same server.
 const SHORTEST = 500;
-const LONGEST = 10_000;
+const LONGEST = 5_000;
 
 export class Patience {
   #failures = 0;

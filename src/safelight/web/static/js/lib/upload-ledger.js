@@ -24,7 +24,9 @@ export class Ledger {
     const now = Date.now();
     const old = items.filter((item) => !isOpen(item) && item.at < now - DAY);
     for (const item of items) {
-      if (!old.includes(item)) this.#items.set(item.id, { ...item, asked: false, rest: now + REST });
+      const sentAgain = Boolean(item.tried);
+      if (old.includes(item)) continue;
+      this.#items.set(item.id, { ...item, asked: false, sentAgain, rest: now + REST });
     }
     if (this.first(isOpen)) this.tally = tally ?? this.tally;
     if (old.length > 0) this.#forget(old.map((item) => item.id));
@@ -99,7 +101,7 @@ export class Ledger {
   drop(which) {
     const ids = this.items.filter(which).map((item) => item.id);
     ids.forEach((id) => this.#items.delete(id));
-    if (!this.first(isOpen)) this.tally = this.#fresh();
+    if (this.#items.size === 0) this.tally = this.#fresh();
     this.#forget(ids);
   }
 
