@@ -4,14 +4,13 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, Response, Route, WebSocketRoute, expect
+from playwright.sync_api import Locator, Page, Response, WebSocketRoute, expect
 
 from browser.conftest import PATIENCE, Console, Visit, load
 from harness import Server, await_ready, launch, picture
 from safelight.objects.keys import InvalidName, check_name
 
 PHOTOS = Path(__file__).parents[1] / "photos"
-REFUSED = "the server responded with a status of 400"
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=PATIENCE)
 
@@ -20,19 +19,9 @@ def shot(page: Page, name: str) -> Locator:
     return page.locator(f'.shot[data-name="{name}"]')
 
 
-def row(page: Page, name: str) -> Locator:
-    return page.locator("upload-row", has_text=name)
-
-
 def labelled(page: Page, *names: str) -> None:
     for name in names:
         expect(shot(page, name)).to_have_attribute("data-state", "labelled")
-
-
-def choose(page: Page, *names: str) -> None:
-    """Chooses copies of a small picture under these names."""
-    files = [{"name": name, "mimeType": "image/jpeg", "buffer": picture()} for name in names]
-    page.set_input_files("#file", files)  # type: ignore[arg-type]  # dicts as good as its own
 
 
 def send(server: Server, *names: str) -> None:
@@ -60,8 +49,7 @@ def test_from_home_to_three_labelled_photographs(visit: Visit) -> None:
     expect(shot(page, "daisy.jpg")).to_contain_text(re.compile(r"Daisy\s+\d+ %"))
     expect(shot(page, "daisy.jpg").locator("img")).to_have_js_property("naturalWidth", 320)
     expect(page.locator(".shot__tint")).to_have_count(0)
-    expect(page.locator(".drop__count")).to_have_text("3 received")
-    expect(page.locator("upload-row")).to_have_count(0)
+    expect(page.locator(".tray__title")).to_have_text("All 3 are in the library")
     expect(page.locator("[data-news]")).not_to_be_empty()
     order = ["received", "stored", "classifying", "labelled"]
     for seen in page.evaluate("() => window.states").values():  # gone, had the page been reloaded
@@ -102,81 +90,6 @@ def test_a_deletion_elsewhere_is_seen_here(visit: Visit, server: Server) -> None
     with server.client() as client:
         client.delete("/api/organizations/default/uploads/elsewhere.jpg")
     expect(shot(page, "elsewhere.jpg")).to_have_count(0)
-
-
-def test_a_refusal_in_the_servers_words(visit: Visit, console: Console) -> None:
-    console.expected.append(REFUSED)
-    page = visit()
-    note = {"name": "note.jpg", "mimeType": "image/jpeg", "buffer": b"no picture at all"}
-    page.set_input_files("#file", note)  # type: ignore[arg-type]  # a dict as good as its own
-    expect(row(page, "note.jpg")).to_contain_text("is not accepted")
-    expect(page.locator(".drop__count")).to_have_text("1 refused")
-    row(page, "note.jpg").get_by_role("button", name="Try again").click()
-    expect(row(page, "note.jpg")).to_contain_text("is not accepted")
-    row(page, "note.jpg").get_by_role("button", name="Dismiss").click()
-    expect(row(page, "note.jpg")).to_have_count(0)
-    expect(page.locator("#file")).to_be_focused()
-
-
-def test_three_at_a_time_and_one_is_cancelled(visit: Visit) -> None:
-    page = visit()
-    held: list[Route] = []
-
-    def hold(route: Route) -> None:
-        held.append(route)
-
-    page.route("**/api/upload?*", hold)
-    names = [f"queue-{number}.jpg" for number in range(5)]
-    choose(page, *names)
-    expect(page.locator("upload-row[data-state=sending]")).to_have_count(3)
-    expect(page.locator("upload-row[data-state=waiting]")).to_have_count(2)
-    row(page, names[1]).get_by_role("button", name="Cancel").click()
-    row(page, names[4]).get_by_role("button", name="Cancel").click()
-    expect(page.locator("upload-row[data-state=sending]")).to_have_count(3)
-    for number, route in enumerate(held):
-        if number != 1:
-            route.continue_()
-    labelled(page, names[0], names[2], names[3])
-    expect(shot(page, names[1])).to_have_count(0)
-    expect(shot(page, names[4])).to_have_count(0)
-
-
-def test_an_upload_that_finds_no_server_can_be_tried_again(visit: Visit, console: Console) -> None:
-    console.expected.append("net::ERR_FAILED")
-    page = visit()
-    page.route("**/api/upload?*", lambda route: route.abort())
-    choose(page, "again.jpg")
-    expect(row(page, "again.jpg")).to_contain_text("The server cannot be reached")
-    page.unroute("**/api/upload?*")
-    row(page, "again.jpg").get_by_role("button", name="Try again").click()
-    labelled(page, "again.jpg")
-
-
-def test_a_folder_keeps_its_paths(visit: Visit, tmp_path: Path) -> None:
-    for path in ("trip/day 1/IMG_1.jpg", "trip/day 2/IMG_1.jpg", "trip/notes.txt", "trip/.hidden"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(picture())
-    page = visit()
-    page.set_input_files("#folder", tmp_path / "trip")
-    labelled(page, "trip › day 1 › IMG_1.jpg", "trip › day 2 › IMG_1.jpg")
-    expect(page.locator(".drop__count")).to_have_text("2 received")
-
-
-def test_files_dropped_anywhere(visit: Visit) -> None:
-    page = visit()
-    drag = page.evaluate_handle(
-        """async (bytes) => {
-          const drag = new DataTransfer();
-          drag.items.add(new File([new Uint8Array(bytes)], "dropped.jpg", { type: "image/jpeg" }));
-          return drag;
-        }""",
-        list(picture()),
-    )
-    page.dispatch_event("h1", "dragover", {"dataTransfer": drag})
-    expect(page.locator("upload-drop")).to_have_attribute("data-over", "")
-    page.dispatch_event("h1", "drop", {"dataTransfer": drag})
-    expect(page.locator("upload-drop[data-over]")).to_have_count(0)
-    labelled(page, "dropped.jpg")
 
 
 def test_names_out_of_folders_are_names_the_server_takes(visit: Visit) -> None:

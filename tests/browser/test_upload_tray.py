@@ -10,9 +10,9 @@ import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
 from browser.axe import look
-from browser.conftest import PATIENCE, Console, Visit, load, sign_in_link
+from browser.conftest import PATIENCE, Console, Visit, sign_in_link
 from conftest import reachable_directory
-from harness import Server, await_ready, eventually, launch, picture, running
+from harness import Server, await_ready, launch, picture, running
 
 LIBRARY = "/app/default/upload"
 MOST = 200_000
@@ -49,7 +49,7 @@ def restart(server: Server) -> None:
 def photo(seed: str, size: int = 2_000) -> bytes:
     """A picture like no other, and a few bytes behind its end."""
     colour = "#" + hashlib.sha256(seed.encode()).hexdigest()[:6]
-    return picture(colour=colour) + random.Random(seed).randbytes(size)  # noqa: S311
+    return picture(colour=colour) + random.Random(seed).randbytes(size)
 
 
 def choose(page: Page, *names: str, size: int = 2_000) -> None:
@@ -266,7 +266,7 @@ def test_refusals_by_reason_in_the_servers_words(
         expect(groups.filter(has_text=f"{name}: {said}")).to_have_count(1)
         expect(groups.filter(has_text=name).get_by_role("button", name="Try again")).to_be_hidden()
     again = iter(range(12))
-    with page.expect_response(lambda it: "/api/upload?" in it.url and next(again) == 11):  # noqa: PLR2004
+    with page.expect_response(lambda it: "/api/upload?" in it.url and next(again) == 11):
         scans.get_by_role("button", name="Try again").click()
     titled(page, "1 of 15 are in the library")
     expect(scans).to_have_count(1)

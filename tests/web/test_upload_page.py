@@ -139,7 +139,7 @@ async def test_a_refusal_is_told_on_the_page(app: Application, content: bytes, w
         answer = await client.post(PAGE, files={"file": ("a.jpg", content)})
         assert answer.status_code == 400
         assert re.search(rf'role="alert">[^<]*{words}', answer.text)
-        assert 'class="drop"' in answer.text
+        assert 'class="choose__form"' in answer.text
         assert (await client.post(PAGE, content=b"x")).status_code == 400
 
 
@@ -205,7 +205,13 @@ async def test_a_viewer_looks_and_does_not_touch(app: Application) -> None:
     async with await viewer(app) as client:
         page = (await client.get(PAGE)).text
         assert states(page) == {"a.jpg": "stored"}
-        for words in ("upload-drop", "confirm-delete", "data-delete", "Choose images"):
+        for words in (
+            "upload-choose",
+            "upload-tray",
+            "upload-drop",
+            "confirm-delete",
+            "data-delete",
+        ):
             assert words not in page
         assert "data-delete" not in (await client.get(f"{PAGE}/cards?name=a.jpg")).text
         assert (await post(client, "b.jpg")).status_code == 403

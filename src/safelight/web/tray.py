@@ -1,4 +1,4 @@
-"""What the upload tray has to know beforehand: whose uploads these are, and what will be refused."""
+"""What the upload tray knows beforehand: whose uploads these are, and what will be refused."""
 
 from dataclasses import dataclass
 
