@@ -44,6 +44,7 @@ def test_from_home_to_three_labelled_photographs(visit: Visit) -> None:
             { subtree: true, childList: true, attributeFilter: ["data-state"] });
         }"""
     )
+    expect(page.locator("#file[multiple]")).to_have_count(1)
     page.set_input_files("#file", [PHOTOS / f"{name}.jpg" for name in ("cat", "coffee", "daisy")])
     labelled(page, "cat.jpg", "coffee.jpg", "daisy.jpg")
     expect(shot(page, "daisy.jpg")).to_contain_text(re.compile(r"Daisy\s+\d+ %"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, Route, expect
+from playwright.sync_api import Locator, Page, Request, Route, expect
 
 from browser.axe import look
 from browser.conftest import PATIENCE, Console, Visit, sign_in_link
@@ -209,7 +209,7 @@ def test_what_is_here_already_is_said_and_sent_only_when_wanted(
     )
     expect(group.get_by_role("link", name="one.jpg")).to_be_visible()
     for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of its literals
+        page.emulate_media(color_scheme=scheme)
         assert look(page) == []
     assert received(server, "again") == Counter()
     group.get_by_role("button", name="Send anyway").click()
@@ -252,14 +252,14 @@ def test_refusals_by_reason_in_the_servers_words(
     page = visit(LIBRARY, **DESK)
     tiffs = {f"scan-{number}.jpg": b"II*\0" + bytes([number] * 99) for number in range(12)}
     give(page, {**tiffs, "none.jpg": b"", "huge.jpg": photo("huge", MOST), "fine.jpg": photo("f")})
-    titled(page, "1 of 15 are in the library")
+    titled(page, "1 of 15 is in the library")
     groups = page.locator(".tray-group")
     expect(groups).to_have_count(3)
     scans = groups.filter(has_text="12 files: This is a TIFF image, which is not accepted.")
     scans.locator("summary").click()
     expect(scans.get_by_role("listitem")).to_have_count(12)
     for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of its literals
+        page.emulate_media(color_scheme=scheme)
         assert look(page) == []
     for name, data in (("none.jpg", b""), ("huge.jpg", photo("huge", MOST))):
         said = server.upload(data, name).json()["error"]
@@ -268,10 +268,10 @@ def test_refusals_by_reason_in_the_servers_words(
     again = iter(range(12))
     with page.expect_response(lambda it: "/api/upload?" in it.url and next(again) == 11):
         scans.get_by_role("button", name="Try again").click()
-    titled(page, "1 of 15 are in the library")
+    titled(page, "1 of 15 is in the library")
     expect(scans).to_have_count(1)
     scans.get_by_role("button", name="Dismiss").click()
-    titled(page, "1 of 3 are in the library")
+    titled(page, "1 of 3 is in the library")
     expect(page.locator(".tray__fold")).to_be_focused()
 
 
@@ -314,7 +314,12 @@ def test_one_of_two_pages_sends_and_both_show_it(
     first = visit(LIBRARY, **DESK)
     pages = [first, first.context.new_page()]
     asked: list[Page] = []
-    first.context.on("request", lambda it: "/api/upload?" in it.url and asked.append(it.frame.page))
+
+    def note(request: Request) -> None:
+        if "/api/upload?" in request.url:
+            asked.append(request.frame.page)
+
+    first.context.on("request", note)
     for page in pages:
         if not locks:
             page.add_init_script("delete Navigator.prototype.locks")
@@ -356,6 +361,27 @@ def test_nobody_sends_what_another_chose(visit: Visit, server: Server, console: 
     page.context.add_cookies(cookies)  # type: ignore[arg-type]  # as it gave them
     titled(page, "It is in the library")
     assert received(server, "mine") == Counter(["mine.jpg"])
+
+
+def test_a_browser_without_room_says_to_stay(visit: Visit, server: Server) -> None:
+    page = visit(LIBRARY, **DESK)
+    page.evaluate(FULL)
+    gate = Gate(page)
+    choose(page, "room-1.jpg", "room-2.jpg")
+    expect(page.get_by_text("leave this page open until they are sent")).to_be_visible()
+    assert page.evaluate(LEAVING), "the browser asks before it leaves"
+    gate.open()
+    page.get_by_role("button", name="Pause uploads").click()
+    page.get_by_role("button", name="Resume uploads").click()
+    titled(page, "All 2 are in the library")
+    assert received(server, "room") == Counter(["room-1.jpg", "room-2.jpg"])
+    assert not page.evaluate(LEAVING)
+
+
+FULL = """() => {
+  IDBObjectStore.prototype.put = () => { throw new DOMException("", "QuotaExceededError"); };
+}"""
+LEAVING = "() => !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
 
 
 def test_dropped_anywhere_pasted_and_out_of_a_folder(
@@ -416,7 +442,7 @@ def test_waiting_is_a_state_of_the_tray(visit: Visit, console: Console) -> None:
     titled(page, "Stopped")
     expect(page.get_by_text("No room left.")).to_be_visible()
     for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of its literals
+        page.emulate_media(color_scheme=scheme)
         assert look(page) == []
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
     small = page.locator(".tray__panel :is(button, a):visible").evaluate_all(

@@ -11,6 +11,7 @@ class UploadChoose extends HTMLElement {
       input.multiple = true;
       input.required = false;
       input.addEventListener("change", () => this.#choose(input), { signal });
+      if (input.files.length > 0) setTimeout(() => this.#choose(input)); // quicker than this script
     }
   }
 

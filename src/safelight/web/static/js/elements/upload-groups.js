@@ -29,7 +29,9 @@ class UploadGroups extends HTMLElement {
     const isKnown = group.key === "known";
     const words = heading(group);
     item.querySelector(".tray-group__words").textContent = words;
-    item.querySelector("ul").replaceChildren(...group.names.map((one) => line(one, library)));
+    const isSaid = !isKnown && group.count === 1; // its name stands before the reason
+    const names = isSaid ? [] : group.names;
+    item.querySelector("ul").replaceChildren(...names.map((one) => line(one, library)));
     if (group.count > group.names.length) {
       const rest = document.createElement("li");
       rest.textContent = `and ${number(group.count - group.names.length)} more`;

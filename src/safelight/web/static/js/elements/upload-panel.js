@@ -39,6 +39,7 @@ class UploadPanel extends HTMLElement {
     const isOver = shown.open === 0;
     const ended = shown.refused > 0 ? "problem" : "done";
     this.#find("section").dataset.look = isOver ? ended : (LOOKS[shown.phase] ?? "problem");
+    this.#find(".tray__fold .icon--down").toggleAttribute("hidden", isOver && shown.groups.length === 0);
     this.#find(".tray__title").textContent = title(shown);
     this.#find(".tray__figures").textContent = figures(shown);
     this.#find(".tray__bar").value = shown.part;

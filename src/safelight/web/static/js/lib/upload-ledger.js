@@ -9,6 +9,7 @@ export class Ledger {
   #items = new Map();
   #files = new Map(); // of what is not kept, or not yet
   #keeping = new Map();
+  #lastKept = Promise.resolve();
   #aside = [];
   #last = 0;
   hasRoom = true;
@@ -57,10 +58,10 @@ export class Ledger {
       this.#items.set(item.id, item);
       if (!isOpen(item)) continue;
       this.#files.set(item.id, file);
-      const before = [...this.#keeping.values()].at(-1);
-      this.#keeping.set(item.id, this.#keep(item, before));
+      this.#lastKept = this.#keep(item, this.#lastKept);
+      this.#keeping.set(item.id, this.#lastKept);
     }
-    return Promise.all(this.#keeping.values());
+    return this.#lastKept;
   }
 
   // Resolves when it is on the shelf, or there is no room for it.
@@ -72,6 +73,15 @@ export class Ledger {
     const file = this.#files.get(item.id) ?? (await this.#shelf.file(item.id));
     if (!file) throw new DOMException("It is not there any more.", "NotFoundError");
     return file;
+  }
+
+  async isReadable(item) {
+    try {
+      await (await this.file(item)).slice(0, 1).arrayBuffer();
+      return true;
+    } catch {
+      return false;
+    }
   }
 
   // What is known of it from now on.

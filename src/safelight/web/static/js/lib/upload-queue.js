@@ -4,20 +4,20 @@ import { Pace } from "./pace.js";
 import { Patience } from "./patience.js";
 import { isOpen } from "./upload-ledger.js";
 import { picture } from "./upload-picture.js";
+import { Self, SomebodyElse } from "./upload-self.js";
 import { isBreak, Verdict, verdict } from "./upload-verdict.js";
 
 const AT_ONCE = 3;
 const AHEAD = 64; // how many are read before their turn
 const ASK = 200;
 const REST = 1_000; // a request whose answer was lost may still be at work
-const SAME_FOR = 1_000; // how long it is taken for granted who is signed in
 const NEARLY = 0.9;
 const UNREADABLE = "The file could not be read. It may have been moved or changed: choose it again.";
 const ANYWAY = { force: true, asked: true };
 const HELD = new Set(["paused", "stopped"]); // until somebody says so
 
 export class UploadQueue {
-  #uploader;
+  #self;
   #wrongWith;
   #server;
   #ledger;
@@ -29,11 +29,10 @@ export class UploadQueue {
   #pace = new Pace();
   #busy = new Set();
   #timer = null;
-  #seenAs = -Infinity;
   #isOver = false;
 
   constructor({ uploader, wrongWith, server, ledger, sums, onChange }) {
-    this.#uploader = uploader;
+    this.#self = new Self(server, uploader);
     this.#wrongWith = wrongWith;
     this.#server = server;
     this.#ledger = ledger;
@@ -105,7 +104,7 @@ export class UploadQueue {
       this.#ways.set(item.id, way);
       this.#send(item, way);
     }
-    if (this.#ways.size === 0) this.#pace.forget();
+    if (!this.#ledger.first(isOpen)) this.#pace.forget();
   }
 
   // One of its kind at a time, and again when there was something to do.
@@ -150,7 +149,7 @@ export class UploadQueue {
       return false;
     }
     try {
-      await this.#isStillMe();
+      await this.#self.check();
       const known = await this.#server.known([...new Set(items.map((item) => item.checksum))]);
       for (const item of items) await this.#answered(item, known.get(item.checksum));
       this.#patience.forget();
@@ -181,7 +180,7 @@ export class UploadQueue {
     const signal = way.controller.signal;
     const onProgress = (loaded, total) => this.#progress(way, (loaded / total) * item.size);
     try {
-      await this.#isStillMe();
+      await this.#self.check();
       if (item.force && !item.tried) item.before = await this.#server.copies(item.checksum);
       await this.#ledger.kept(item);
       await this.#ledger.note(item, { tried: true }); // before its first byte goes
@@ -208,7 +207,7 @@ export class UploadQueue {
   async #failed(item, error, isAborted) {
     Object.assign(item, { asked: false, rest: Date.now() + REST });
     if (isAborted) return;
-    if (!error.status && !(await this.#isReadable(item))) {
+    if (!error.status && !(await this.#ledger.isReadable(item))) {
       await this.#refuse(item, UNREADABLE, false);
       return;
     }
@@ -226,24 +225,8 @@ export class UploadQueue {
     return this.#ledger.note(item, { state: "refused", words, group, isHere });
   }
 
-  async #isReadable(item) {
-    try {
-      await (await this.#ledger.file(item)).slice(0, 1).arrayBuffer();
-      return true;
-    } catch {
-      return false;
-    }
-  }
-
-  // What goes out goes out as whoever is signed in now; that has to be the one who chose the files.
-  async #isStillMe() {
-    if (performance.now() - this.#seenAs < SAME_FOR) return;
-    if ((await this.#server.who()) !== this.#uploader) throw new SomebodyElse();
-    this.#seenAs = performance.now();
-  }
-
   #setBack(error, said = verdict(error)) {
-    this.#seenAs = -Infinity;
+    this.#self.doubt();
     if (this.#isOver || HELD.has(this.#standing.phase)) return;
     if (said === Verdict.FULL || said === Verdict.REFUSED) {
       this.#standing = { phase: "stopped", words: error.message };
@@ -253,6 +236,7 @@ export class UploadQueue {
     const phase = error instanceof SomebodyElse ? "somebody-else" : said;
     const words = error.code && said !== Verdict.SIGNED_OUT ? error.message : "";
     this.#standing = { ...this.#standing, phase, words };
+    this.#pace.forget();
     if (!isWaiting) this.#wait(error.retryAfter);
   }
 
@@ -266,7 +250,7 @@ export class UploadQueue {
       await this.#patience.end();
       if (!isWaiting()) return;
       try {
-        await this.#isStillMe();
+        await this.#self.check();
         if (isWaiting()) this.#standing = { phase: "going" };
       } catch (error) {
         this.#setBack(error);
@@ -287,7 +271,7 @@ export class UploadQueue {
 
   // Something may have changed: the line, or who is signed in.
   #hurry() {
-    this.#seenAs = -Infinity;
+    this.#self.doubt();
     this.#patience.hurry();
   }
 
@@ -298,6 +282,7 @@ export class UploadQueue {
 
   #hold(phase) {
     this.#standing = { phase };
+    this.#pace.forget();
     this.#patience.hurry();
     this.#ledger.pause(phase === "paused");
   }
@@ -311,8 +296,4 @@ export class UploadQueue {
     this.#ledger.again(which, {});
     if (this.#standing.phase === "stopped") this.#standing = { phase: "going" };
   }
-}
-
-class SomebodyElse extends Error {
-  status = 401;
 }

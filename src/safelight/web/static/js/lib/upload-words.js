@@ -27,7 +27,8 @@ export function title(shown) {
   const there = shown.done + shown.known;
   const all = there + shown.refused;
   if (there === 0) return shown.refused > 0 ? `${number(all)} refused` : "Nothing to send";
-  if (shown.refused > 0) return `${number(there)} of ${number(all)} are in the library`;
+  const are = there === 1 ? "is" : "are";
+  if (shown.refused > 0) return `${number(there)} of ${number(all)} ${are} in the library`;
   return there === 1 ? "It is in the library" : `All ${number(there)} are in the library`;
 }
 
