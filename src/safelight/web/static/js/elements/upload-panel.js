@@ -23,6 +23,7 @@ class UploadPanel extends HTMLElement {
     this.#note(shown);
     this.#find("upload-groups").show(shown, library);
     this.#find("upload-rows").show(shown);
+    this.#find(".tray__stay").hidden = shown.open === 0 || !shown.isSafe || shown.phase !== "going";
     const again = shown.groups.filter((group) => group.key !== "known" && group.isHere);
     this.#find(".tray__foot [data-wish=retry]").hidden = again.length < 2;
     this.#find(".tray__foot [data-wish=cancel]").hidden = shown.open < 2;
