@@ -10,7 +10,14 @@ from safelight.web.assets import Assets
 
 STATIC = Path(__file__).parents[2] / "src/safelight/web/static"
 FILES = sorted(str(path.relative_to(STATIC)) for path in STATIC.rglob("*") if path.is_file())
-SERVED = ["app.css", "app.js", *(path for path in FILES if not path.endswith((".css", ".js")))]
+SERVED = [
+    "app.css",
+    "app.js",
+    "sum.worker.js",
+    "tray.js",
+    "upload.js",
+    *(path for path in FILES if not path.endswith((".css", ".js"))),
+]
 FOR_EVER = "public, max-age=31536000, immutable"
 
 

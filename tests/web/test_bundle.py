@@ -43,6 +43,21 @@ def test_another_form_is_refused(files: Mapping[str, str], says: str) -> None:
         scripts(files)
 
 
+def test_a_worker_is_whole_by_itself() -> None:
+    files = {
+        "js/main.js": 'import { one } from "./lib/one.js";\none();\n',
+        "js/lib/one.js": "export const one = 1;\n",
+        "js/workers/sum.js": 'import { one } from "../lib/one.js";\npostMessage(one);\n',
+    }
+    made = bundles(files)
+    assert sorted(made) == ["app.css", "app.js", "sum.worker.js"]
+    assert made["sum.worker.js"] == (
+        "const $lib_one = (() => {\nconst one = 1;\nreturn { one };\n})();\n"
+        "const $workers_sum = (() => {\nconst { one } = $lib_one;\npostMessage(one);\n})();\n"
+    )
+    assert "workers" not in made["app.js"]
+
+
 def test_layers_have_the_order_of_their_strength() -> None:
     files = {
         "css/utilities.css": ".u {}",

@@ -163,7 +163,7 @@ async def test_a_refusal_is_told_on_the_page(app: Application, content: bytes, w
         answer = await client.post(PAGE, files={"file": ("a.jpg", content)})
         assert answer.status_code == 400
         assert re.search(rf'role="alert">[^<]*{words}', answer.text)
-        assert 'enctype="multipart/form-data"' in answer.text
+        assert 'class="choose__form"' in answer.text
         assert (await client.post(PAGE, content=b"x")).status_code == 400
 
 
@@ -246,7 +246,13 @@ async def test_a_viewer_looks_and_does_not_touch(app: Application) -> None:
     async with await viewer(app) as client:
         page = (await client.get(PAGE)).text
         assert states(page) == {"a.jpg": "stored"}
-        for words in ("upload-drop", 'type="file"', 'data-verb="delete"', 'data-verb="submit"'):
+        for words in (
+            "upload-choose",
+            "upload-drop",
+            "upload-tray",
+            'data-verb="delete"',
+            'data-verb="submit"',
+        ):
             assert words not in page
         assert 'data-verb="download"' in page
         assert (await post(client, "b.jpg")).status_code == 403

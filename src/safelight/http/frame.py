@@ -49,8 +49,8 @@ SECURITY_HEADERS: Headers = (
         b"content-security-policy",
         (
             b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
-            b"media-src 'self'; font-src 'self'; connect-src 'self'; form-action 'self'; "
-            b"base-uri 'none'; frame-ancestors 'none'"
+            b"media-src 'self'; font-src 'self'; connect-src 'self'; worker-src 'self'; "
+            b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
         ),
     ),
     (b"x-content-type-options", b"nosniff"),

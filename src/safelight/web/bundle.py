@@ -1,6 +1,6 @@
 """Many small files become one style sheet and one script, so that a page asks for two things. What
 one page alone needs is sent beside them: css/pages/<page>.css, js/pages/<page>.js and what that
-imports.
+imports. What works beside a page is a script of its own: js/workers/<name>.js.
 
 Pure, and strict on purpose: it knows the few forms in which our modules import and export, and
 refuses every other, so that what it makes means what the files mean. Decision 42 says why it is
@@ -22,6 +22,7 @@ _LAYERS = (
 _ENTRY = re.compile(r"js/main\.js|js/elements/[\w-]+\.js")
 _PAGE_SHEET = re.compile(r"css/pages/([\w-]+)(?:/[\w-]+)?\.css")  # a folder if it is long
 _PAGE_SCRIPT = re.compile(r"js/pages/([\w-]+)\.js")
+_WORKER = re.compile(r"js/workers/([\w-]+)\.js")
 _IMPORT = re.compile(r'^import\s+(?:\{([^}]*)\}\s+from\s+)?"(\.[^"]+)";[ \t]*\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function\*? ?|class |const )(\w+))", re.MULTILINE)
 _OTHER = re.compile(r"^[ \t]*(?:import\b(?!\()|export\b).*|\bimport\(.*", re.MULTILINE)
@@ -38,7 +39,7 @@ class CannotBundle(ValueError):
 
 def bundles(files: Mapping[str, str]) -> dict[str, str]:
     """By the names under which they are served."""
-    return {"app.css": style_sheet(files)} | page_sheets(files) | scripts(files)
+    return {"app.css": style_sheet(files)} | page_sheets(files) | scripts(files) | workers(files)
 
 
 def style_sheet(files: Mapping[str, str]) -> str:
@@ -79,6 +80,15 @@ def scripts(files: Mapping[str, str]) -> dict[str, str]:
         made[f"{name}.js"] = _taking(taken) + "".join(mine.values())
         lent |= taken
     return {"app.js": "".join(everywhere.values()) + _lending(lent)} | made
+
+
+def workers(files: Mapping[str, str]) -> dict[str, str]:
+    """Whole by themselves: what a page has, a worker cannot take."""
+    return {
+        f"{found[1]}.worker.js": "".join(_reached([path], files).values())
+        for path in sorted(files)
+        if (found := _WORKER.fullmatch(path))
+    }
 
 
 def _taking(paths: set[str]) -> str:

@@ -27,6 +27,7 @@ from safelight.web.gallery.card import GalleryFilter, of_entry
 from safelight.web.gallery.tile import Tile, tile_of
 from safelight.web.image.read import alike
 from safelight.web.rendering import Context, PagesDep
+from safelight.web.tray import Tray, tray_of
 
 router = APIRouter(include_in_schema=False)
 
@@ -40,6 +41,7 @@ class UploadPage(FiltersFragment):
     may_change: bool
     tiles: list[Tile]
     accepted: tuple[str, ...]
+    tray: Tray
     newest: bool  # the first page, where new images appear
     older: str | None  # cursor of the next page
     newer: str | None = None
@@ -148,6 +150,7 @@ async def _page(
     window, facets = await asyncio.gather(gallery.page(wanted, cursor), gallery.facets(wanted))
     return UploadPage(
         organization=gallery.organization,
+        tray=tray_of(access, services(request).get(Settings)),
         wanted=wanted,
         facets=facets,
         may_change=_may_change(access),

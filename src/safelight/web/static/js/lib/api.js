@@ -1,4 +1,5 @@
 // Talks to the server. Every refusal becomes an ApiError that carries the server's own words.
+const SILENCE = 90_000;
 const UNREACHABLE = "The server cannot be reached. Check the connection and try again.";
 
 export class ApiError extends Error {
@@ -27,30 +28,52 @@ export async function ask(path, { method = "GET", json, headers, signal, keepali
 }
 
 async function refused(response) {
-  const error = refusal(response.status, await response.text());
-  error.retryAfter = Number(response.headers.get("retry-after")) || null;
-  return error;
+  return refusal(response.status, await response.text(), response.headers.get("retry-after"));
 }
 
-// XMLHttpRequest, because fetch does not tell how much of a body has been sent.
-export function sendFile(path, file, { signal, onProgress }) {
+// XMLHttpRequest, because fetch does not tell how much of a body has been sent. A connection on which
+// nothing happens any more is given up.
+export function sendFile(path, file, { name, headers = {}, signal, onProgress }) {
   const request = new XMLHttpRequest();
   const form = new FormData();
-  form.append("file", file);
+  form.append("file", file, name ?? file.name);
+  let silence;
+  const listen = () => {
+    clearTimeout(silence);
+    silence = setTimeout(() => request.abort(), SILENCE);
+  };
   return new Promise((resolve, reject) => {
     request.open("POST", path);
-    request.upload.addEventListener("progress", (event) => onProgress(event.loaded / event.total));
-    request.addEventListener("load", () =>
-      request.status < 300 ? resolve() : reject(refusal(request.status, request.responseText)),
-    );
+    for (const [header, value] of Object.entries(headers)) request.setRequestHeader(header, value);
+    request.upload.addEventListener("progress", ({ loaded, total }) => {
+      listen();
+      onProgress(loaded, total);
+    });
+    request.addEventListener("load", () => {
+      const { status, responseText: text } = request;
+      if (status >= 300) return reject(refusal(status, text, request.getResponseHeader("retry-after")));
+      try {
+        resolve(JSON.parse(text));
+      } catch {
+        reject(new ApiError(UNREACHABLE)); // somebody else answered: the way into a hotel's network
+      }
+    });
     request.addEventListener("error", () => reject(new ApiError(UNREACHABLE)));
-    request.addEventListener("abort", () => reject(signal.reason));
+    request.addEventListener("abort", () => reject(signal.aborted ? signal.reason : new ApiError(UNREACHABLE)));
+    request.addEventListener("loadend", () => clearTimeout(silence));
     signal.addEventListener("abort", () => request.abort());
     request.send(form);
+    listen();
   });
 }
 
-function refusal(status, text) {
+function refusal(status, text, wait) {
+  const error = said(status, text);
+  error.retryAfter = Number(wait) || null;
+  return error;
+}
+
+function said(status, text) {
   try {
     const { error, code } = JSON.parse(text);
     return new ApiError(error, status, code);

@@ -15,6 +15,19 @@ export async function dropped(transfer) {
   return found.flat().filter(isWorthSending);
 }
 
+// Pictures out of a clipboard are all called the same; the moment tells them apart. Text that comes with a
+// picture of itself is text.
+export function pasted(clipboard, now = new Date()) {
+  if (!clipboard || clipboard.types.includes("text/plain")) return [];
+  const moment = now.toLocaleString("sv").replaceAll(":", ".");
+  return [...clipboard.files]
+    .filter((file) => file.type.startsWith("image/"))
+    .map((file) => {
+      const ending = file.name.split(".").at(-1);
+      return { file, name: file.name.startsWith("image.") ? `Pasted ${moment}.${ending}` : null };
+    });
+}
+
 async function unpack(entry) {
   if (entry instanceof File) return [withPath(entry, "")];
   if (entry.isFile) {

@@ -1,0 +1,6 @@
+import "../elements/upload-choose.js";
+import "../elements/upload-drop.js";
+import "../elements/upload-groups.js";
+import "../elements/upload-panel.js";
+import "../elements/upload-rows.js";
+import "../elements/upload-tray.js";
