@@ -53,6 +53,7 @@ SHOWN = (
     Shown("library-phone.webp", "library", 390, "light"),
     Shown("image.webp", "image", 1440, "dark"),
     Shown("approvals.webp", "workflow", 1440, "light"),
+    Shown("generate.webp", "generate", 1440, "dark"),
 )
 
 
@@ -70,7 +71,7 @@ class Shot:
 
 def main(arguments: Sequence[str]) -> None:
     wanted = _wanted(arguments)
-    sights = [sight for sight in SIGHTS if not wanted.only or wanted.only in sight.name]
+    sights = [sight for sight in SIGHTS if any(part in sight.name for part in wanted.only)]
     SHOTS.mkdir(exist_ok=True)
     executable = programs.find("chromium") or sys.exit("python tests/programs.py chromium")
     begun = time.monotonic()
@@ -92,14 +93,18 @@ def main(arguments: Sequence[str]) -> None:
 
 def _wanted(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make shots SHOTS=…", description=__doc__)
-    parser.add_argument("--only", default="", help="part of the names of pages")
+    parser.add_argument("--only", type=_parts, default=("",), help="parts of names: image,library")
     parser.add_argument("--judge", action="store_true", help="ask axe about each")
     parser.add_argument("--widths", type=_widths, default=tuple(WIDTHS))
     return parser.parse_args(arguments)
 
 
+def _parts(text: str) -> tuple[str, ...]:
+    return tuple(text.split(","))
+
+
 def _widths(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(","))
+    return tuple(map(int, _parts(text)))
 
 
 def _taken(
