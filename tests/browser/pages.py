@@ -1,14 +1,12 @@
 """Every page, and what it can look like: one line each. What is proved of pages, and what is
 photographed, goes through this list; a page that is not on it fails test_every_page.py."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
-from fastapi.routing import iter_route_contexts
 from playwright.sync_api import Page
 
-from safelight.app import create_api
 from scene.scene import OPERATOR, VIEWER
 
 NOBODY = "nobody"
@@ -47,7 +45,7 @@ SUBMISSIONS, WORKFLOW = "/app/{org}/submissions", "/app/{org}/workflow"
 GENERATE, ARTIFACTS = "/app/{org}/generate", "/app/{org}/library"
 INSPECTOR, SETTINGS = "/app/{org}/inspector", "/app/{org}/settings"
 
-_LISTED: tuple[Sight, ...] = (
+SIGHTS: Final = (
     Sight("home", "/"),
     Sight("home, a menu open", "/", then=opened(".menu > summary")),
     Sight("library", LIBRARY),
@@ -115,24 +113,3 @@ _LISTED: tuple[Sight, ...] = (
     Sight("patterns", "/patterns"),
     Sight("missing, to somebody", "/app/{org}/nowhere", status=404),
 )
-_ROUTES = [
-    re.compile(re.sub(r"\{\w+\}", "[^/]+", route.path_format or ""))
-    for route in iter_route_contexts(create_api(development=False).routes)
-    if "GET" in (route.methods or ())
-]
-
-
-def _is_there(sight: Sight) -> bool:
-    path = sight.path.partition("?")[0]
-    return sight.status == 404 or any(route.fullmatch(path) for route in _ROUTES)
-
-
-# As long as some pages are still to come.
-SIGHTS = tuple(filter(_is_there, _LISTED))
-
-# What is known to be wrong with these goes with them.
-UNTIL_REBUILT = {
-    sight.name
-    for sight in SIGHTS
-    if sight.name.partition(",")[0] in {"library", "duplicates", "workflow", "queue"}
-}

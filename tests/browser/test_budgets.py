@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, Request, WebSocket
 
-from browser.pages import LIBRARY, SIGHTS, UNTIL_REBUILT, Sight
+from browser.pages import LIBRARY, SIGHTS, Sight
 from browser.windows import DRAWN, Window, Windows
 from harness import eventually, picture
 from scene.making import HERE
@@ -33,6 +33,8 @@ _IN_SIGHT = """() => {
   return shown.every((one) => one.complete) && [...new Set(shown.map((one) => one.currentSrc))]
     .map((url) => [url, performance.getEntriesByName(url).at(-1)?.encodedBodySize ?? 0]);
 }"""
+_LATER = """() => [...document.querySelectorAll('meta[name="later"]')]
+  .map(({ content }) => new URL(content, location).href)"""
 _WATCH_SHIFTS = """() => {
   window.shifted = 0;
   new PerformanceObserver((list) => {
@@ -65,7 +67,13 @@ class Traffic:
         eventually(lambda: self.page.evaluate(DRAWN) or self.ended == len(self.asked))
 
     def before_paint(self) -> list[Request]:
-        return [each for each in self.asked if each.resource_type in BEFORE_PAINT]
+        """Without what the page puts off until it is seen."""
+        later = self.page.evaluate(_LATER)
+        return [
+            each
+            for each in self.asked
+            if each.resource_type in BEFORE_PAINT and each.url not in later
+        ]
 
     def renditions(self) -> list[Request]:
         """What stays the same under its address: a submission can be withdrawn, and an original is
@@ -113,11 +121,6 @@ def test_before_the_first_paint(windows: Windows, sight: Sight) -> None:
     visit.page.close()
 
 
-def excused(request: pytest.FixtureRequest, sight: Sight) -> None:
-    if sight.name in UNTIL_REBUILT:
-        request.applymarker(pytest.mark.xfail(reason="built anew", strict=False))
-
-
 @pytest.mark.parametrize("size", PICTURES, ids=lambda size: str(size[0]))
 def test_the_pictures_of_the_first_screen(windows: Windows, size: tuple[int, int]) -> None:
     page = visited(windows, GALLERY, size).page
@@ -129,11 +132,8 @@ def test_the_pictures_of_the_first_screen(windows: Windows, size: tuple[int, int
 
 
 @pytest.mark.parametrize("scrolled", [0, 700])
-def test_nothing_moves_while_images_arrive(
-    windows: Windows, scene: Scene, scrolled: int, request: pytest.FixtureRequest
-) -> None:
+def test_nothing_moves_while_images_arrive(windows: Windows, scene: Scene, scrolled: int) -> None:
     """Not under somebody who looks at the newest, and not under somebody who looks at older ones."""
-    excused(request, GALLERY)
     heard: list[str] = []
 
     def listen(socket: WebSocket) -> None:

@@ -9,14 +9,13 @@ in one at the others, and each of its states once on a desk and once on a phone.
 import os
 import re
 from collections import Counter
-from typing import Any
 
 import pytest
 from fastapi.routing import iter_route_contexts
 
 from browser import judging
 from browser.axe import look
-from browser.pages import SIGHTS, UNTIL_REBUILT, Sight
+from browser.pages import SIGHTS, Sight
 from browser.windows import Window, Windows
 from safelight.app import create_api
 
@@ -33,16 +32,7 @@ titles: dict[str, str] = {}
 sent: dict[tuple[str, str], str] = {}
 
 
-def _expected(sight: Sight) -> Any:
-    marks = (
-        [pytest.mark.xfail(reason="built anew", strict=False)]
-        if sight.name in UNTIL_REBUILT
-        else []
-    )
-    return pytest.param(sight, marks=marks, id=sight.name)
-
-
-@pytest.mark.parametrize("sight", [_expected(sight) for sight in SIGHTS])
+@pytest.mark.parametrize("sight", SIGHTS, ids=lambda sight: sight.name)
 def test_every_page(windows: Windows, sight: Sight) -> None:
     window = windows.open(sight)
     wrong = [*judging.headings(window.page), *judged(window, sight)]
