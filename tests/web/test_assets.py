@@ -14,7 +14,7 @@ SERVED = [
     "app.css",
     "app.js",
     "sum.worker.js",
-    "tray.js",
+    "upload-later.js",
     "upload.js",
     *(path for path in FILES if not path.endswith((".css", ".js"))),
 ]

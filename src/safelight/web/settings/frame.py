@@ -47,6 +47,10 @@ class SettingsPage(Context):
     problem: str | None = None
 
     @property
+    def section_words(self) -> str:
+        return _SECTIONS[self.section]
+
+    @property
     def here(self) -> str:
         return address_of(self.organization, self.section)
 

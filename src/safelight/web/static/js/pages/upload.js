@@ -1,5 +1,3 @@
 import "../elements/caption-toggle.js";
 import "../elements/image-grid.js";
 import "../elements/library-search.js";
-import "../elements/month-scrubber.js";
-import "../elements/selection-bar.js";
