@@ -49,7 +49,7 @@ def test_what_the_states_are_called_on_a_card() -> None:
     ] == [
         ("Stored", "stored", "archive", "plain", True),
         ("Classifying", "classifying", "loop", "plain", True),
-        ("Labelled", "labelled", "tag", "accent", False),
+        ("Labelled", "labelled", "tag", "good", False),
         ("No label", "no-label", "alert", "problem", False),
     ]
     cards = [of_image(replace(IMAGE, status=status)) for status in ImageStatus]

@@ -25,9 +25,9 @@ class MediaKind(StrEnum):
 
 
 class GenerationStatus(State):
-    ACTIVE = "active", "Being made", "loop", "accent"
+    ACTIVE = "active", "Being made", "loop", "plain"
     # The timer has fired; what had arrived by then is still being stored.
-    COMPLETING = "completing", "Being stored", "loop", "accent"
+    COMPLETING = "completing", "Being stored", "loop", "plain"
     READY = "ready", "Ready", "check", "good", Phase.OVER  # with at least one artifact
     FAILED = "failed", "Failed", "cross", "problem", Phase.OVER  # with none
 
@@ -36,9 +36,9 @@ class TaskStatus(State):
     # Nothing has been sent, or what was sent is known to have been turned away.
     PENDING = "pending", "Waiting for its turn", "clock"
     # A call has left, or is about to; the provider may be at work.
-    SUBMITTED = "submitted", "Being made", "loop", "accent"
+    SUBMITTED = "submitted", "Being made", "loop", "plain"
     # The provider has delivered; the bytes are being stored.
-    STREAMING = "streaming", "Being stored", "loop", "accent"
+    STREAMING = "streaming", "Being stored", "loop", "plain"
     READY = "ready", "Ready", "check", "good", Phase.OVER
     FAILED = "failed", "Failed", "cross", "problem", Phase.OVER
 

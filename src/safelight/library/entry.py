@@ -21,7 +21,7 @@ class RunStatus(State):
 
     PENDING = "pending", "Waiting for a label", "archive"
     RUNNING = "running", "Being classified", "loop"  # a worker has it: never written, but seen
-    DONE = "done", "Labelled", "tag", "accent", Phase.OVER
+    DONE = "done", "Labelled", "tag", "good", Phase.OVER
     FAILED = "failed", "No label", "alert", "problem", Phase.OVER  # until a person has it redriven
     DROPPED = "dropped", "For nothing", "archive", "plain", Phase.OVER  # its entry has moved on
 

@@ -17,8 +17,8 @@ MESSAGES = {
 
 class SubmissionState(State):
     RECEIVED = "RECEIVED", "Received", "inbox"  # pinned, and waiting for its turn
-    TIER1_SCANNING = "TIER1_SCANNING", "Checking the file", "loop", "accent"
-    TIER2_SCANNING = "TIER2_SCANNING", "Checking the content", "loop", "accent"  # by models
+    TIER1_SCANNING = "TIER1_SCANNING", "Checking the file", "loop", "plain"
+    TIER2_SCANNING = "TIER2_SCANNING", "Checking the content", "loop", "plain"  # by models
     AWAITING_APPROVAL = (
         "AWAITING_APPROVAL",
         "Awaiting approval",

@@ -8,7 +8,7 @@ from safelight.infra.states import Machine, Phase, State
 
 
 class ReclassificationStatus(State):
-    RUNNING = "running", "Going on", "loop", "accent"
+    RUNNING = "running", "Going on", "loop", "plain"
     DONE = "done", "Done", "check", "plain", Phase.OVER
     CANCELLED = "cancelled", "Cancelled", "cross", "plain", Phase.OVER  # what had begun ends
 

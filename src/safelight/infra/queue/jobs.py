@@ -45,7 +45,7 @@ class JobStatus(State):
 
     QUEUED = "queued", "Ready to run", "inbox"
     DELAYED = "delayed", "Waiting for its time", "loop"
-    RUNNING = "running", "Running", "loop", "accent"
+    RUNNING = "running", "Running", "loop", "plain"
     DEAD = "dead", "Gave up", "cross", "problem", Phase.WAITING
 
 

@@ -90,9 +90,9 @@ def standing(found: FoundImage) -> ImageStanding:
 
 def _under_way(wait: OffloadWait | None) -> ImageStanding:
     if wait is None:
-        return ImageStanding("Being stored", "loop", "accent", moves=True)
+        return ImageStanding("Being stored", "loop", "plain", moves=True)
     words = (wait.error or {}).get("message", "Something it needs is away.")
-    return ImageStanding("Waiting to be stored", "clock", "accent", words, True, wait.next_at)
+    return ImageStanding("Waiting to be stored", "clock", "plain", words, True, wait.next_at)
 
 
 def _of_entry(entry: Entry) -> ImageStanding:
@@ -104,9 +104,9 @@ def _of_entry(entry: Entry) -> ImageStanding:
         return ImageStanding(status.word, status.icon, status.tone, trouble)
     if trouble:
         return ImageStanding(
-            status.word, "clock", "accent", trouble, moves=True, next_at=entry.next_attempt_at
+            status.word, "clock", "plain", trouble, moves=True, next_at=entry.next_attempt_at
         )
-    return ImageStanding("Finding its label", "loop", "accent", moves=True)
+    return ImageStanding("Finding its label", "loop", "plain", moves=True)
 
 
 # The picture and its renditions

@@ -47,7 +47,7 @@ def _finished(told: Telling) -> Sentence:
 
 def _tried(told: Telling) -> Sentence:
     return said("The provider could not do it this time.", told.error, *_next_try(told),
-                icon="loop", tone="accent", inner=True, code=told.code)  # fmt: skip
+                icon="loop", tone="plain", inner=True, code=told.code)  # fmt: skip
 
 
 def _next_try(told: Telling) -> tuple[Piece, ...]:

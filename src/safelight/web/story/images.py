@@ -73,7 +73,7 @@ def _not_stored(told: Telling) -> Sentence:
 
 def _not_stored_yet(told: Telling) -> Sentence:
     return said("It could not be stored yet", _attempt(told), "; that is tried again by itself.",
-                told.error, icon="loop", tone="accent", inner=True, code=told.code)  # fmt: skip
+                told.error, icon="loop", tone="plain", inner=True, code=told.code)  # fmt: skip
 
 
 # Events
@@ -119,7 +119,7 @@ def _of_moment(when: SentencePart | None) -> tuple[Piece, ...]:
 def _run_began(told: Telling) -> Sentence:
     run = told.count("run")
     if run is not None and run > _ONE:
-        return said("Classifying began anew", icon="loop", tone="accent")
+        return said("Classifying began anew", icon="loop", tone="plain")
     return said("It is in the library, and its label is being found", icon="library")
 
 
@@ -127,7 +127,7 @@ def _tried(told: Telling) -> Sentence:
     """Of a run for a label, or of a submission's checks: both are told by this name."""
     if told.subject.startswith("submission:"):
         return said("Checking it stopped", _attempt(told), " and is begun anew by itself.",
-                    told.error, icon="loop", tone="accent", code=told.code)  # fmt: skip
+                    told.error, icon="loop", tone="plain", code=told.code)  # fmt: skip
     if told.inside("error"):
         return said("Looking for its label failed", _attempt(told), ".", told.error,
                     icon="loop", inner=True, code=told.code)  # fmt: skip
@@ -140,9 +140,9 @@ def _labelled(told: Telling) -> Sentence:
     model = told.text("classificationModel").partition("@")[0]  # its weights are for machines
     by = f", by {model}" if model else ""
     if label is None:
-        return said("It got its label", by, icon="tag", tone="accent")
+        return said("It got its label", by, icon="tag", tone="good")
     return said("Labelled ", SentencePart(label.text[1:-1].lower(), is_name=True), sure, by,
-                icon="tag", tone="accent")  # fmt: skip
+                icon="tag", tone="good")  # fmt: skip
 
 
 def _not_labelled(told: Telling) -> Sentence:
@@ -150,7 +150,7 @@ def _not_labelled(told: Telling) -> Sentence:
         return said("It has no label.", told.error,
                     icon="alert", tone="problem", code=told.code)  # fmt: skip
     return said("Its label has to wait", _attempt(told), "; that is tried again by itself.",
-                told.error, icon="loop", tone="accent", code=told.code)  # fmt: skip
+                told.error, icon="loop", tone="plain", code=told.code)  # fmt: skip
 
 
 def _in_vain(told: Telling) -> Sentence:

@@ -57,7 +57,7 @@ def _retried(told: Telling) -> Sentence:
     due = told.moment("nextRetryAfter")
     until = (" If that does not help, the next try is at ", due, ".") if due else ()
     who = told.who if told.by_person else "Safelight"
-    return said(who, " began the checks anew.", *until, icon="loop", tone="accent")
+    return said(who, " began the checks anew.", *until, icon="loop", tone="plain")
 
 
 def _asked(told: Telling) -> Sentence:

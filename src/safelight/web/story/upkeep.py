@@ -60,7 +60,7 @@ def _gave_up(told: Telling) -> Sentence:
 
 
 def _redriven(told: Telling) -> Sentence:
-    return said(told.who, " had it tried again: ", _lower(_work(told)), icon="loop", tone="accent")
+    return said(told.who, " had it tried again: ", _lower(_work(told)), icon="loop", tone="plain")
 
 
 def _discarded(told: Telling) -> Sentence:
