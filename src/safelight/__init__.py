@@ -1,3 +1,3 @@
 """Safelight: a self-hosted image pipeline that never loses an image."""
 
-__version__ = "0.7.0"
+__version__ = "0.8.0"

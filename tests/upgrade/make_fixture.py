@@ -58,6 +58,7 @@ def generate(server: Server) -> dict[str, str]:
         made = client.post("/generations", json=order).json()["id"]
         eventually(lambda: client.get(f"/generations/{made}").json()["status"] == "ready")
         [artifact] = client.get(f"/generations/{made}/artifacts").json()["items"]
+        assert client.get(f"/artifacts/{artifact['id']}/thumbnail").is_success  # is kept
     return {artifact["id"]: artifact["checksum"]}
 
 
@@ -105,11 +106,19 @@ def settle(server: Server) -> dict[str, Any]:
         blocked = client.post(f"{OVER}/blocklist/pictures", files={"file": ("a.png", gradient())})
         token = client.post(f"{OVER}/tokens", json={"role": "viewer"}).json()["token"]
         assert client.put(f"{OVER}/retention", json={"days": OWN_DAYS}).is_success
+        used = {"authorization": f"Bearer {token}"}
+        assert client.get(LIBRARY, headers=used).is_success
+        eventually(lambda: _was_used(client))
     return {
         "member": "bob", "invited": "ada", "uploadsPerMinute": OWN_QUOTA, "question": question,
         "blocked": blocked.json()["id"], "blockedLabels": ["daisy"], "token": token,
-        "retentionDays": OWN_DAYS,
+        "retentionDays": OWN_DAYS, "tokenUsed": True,
     }  # fmt: skip
+
+
+def _was_used(client: httpx.Client) -> bool:
+    tokens = client.get(f"{OVER}/tokens").json()["items"]
+    return any(one["lastUsedAt"] for one in tokens if one["role"] == "viewer")
 
 
 def gradient() -> bytes:

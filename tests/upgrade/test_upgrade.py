@@ -74,6 +74,12 @@ def check_settled(client: httpx.Client, settled: dict[str, Any]) -> None:
     assert listed("blocklist", "id") == [settled["blocked"]]
     kept = client.get(f"{OVER}/retention").json()["days"]
     assert kept == settled.get("retentionDays")  # of versions that know of it
+    used = [
+        one["lastUsedAt"]
+        for one in client.get(f"{OVER}/tokens").json()["items"]
+        if one["role"] == "viewer"
+    ]
+    assert any(used) == settled.get("tokenUsed", False)
     assert settled["question"] in listed("approvals?status=all", "id")
     headers = {"authorization": f"Bearer {settled['token']}"}
     assert client.get(LIBRARY, headers=headers).status_code == 200

@@ -19,7 +19,7 @@ class Link:
 
 # What people come for, and what keeps it running.
 PAGES: Final = (
-    Link("Library", "/app/{org}/upload", "library"),
+    Link("Library", "/app/{org}/upload", "library", also=("/app/{org}/images",)),
     Link("Generate", "/app/{org}/generate", "spark", also=("/app/{org}/library",)),
     Link("Publish", "/app/{org}/submissions", "publish", also=("/submit/",)),
     Link("Approvals", "/app/{org}/workflow", "approve", counts="approvals"),

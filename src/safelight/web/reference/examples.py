@@ -3,6 +3,7 @@ Pure."""
 
 from typing import Any, Final
 
+from safelight import __version__
 from safelight.web.reference.shapes import Schema, Schemas, solid
 
 _IMAGE: Final = "img_2026-03-14_7k2m9qxw4v8tn1bd"
@@ -90,7 +91,7 @@ BY_NAME: Final[dict[str, Any]] = {
     "token_id": "tok_0z5w8k1t9n3b7m2q4x6v",
     "upload": "harbour.jpg",
     "username": "ada",
-    "version": "0.7.0",
+    "version": __version__,
     "width": 4032,
 }
 # Of what `id` is, by the name of its shape.

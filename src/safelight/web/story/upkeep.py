@@ -46,7 +46,9 @@ _WORK: Final = {
 
 
 def work_in_words(kind: str) -> str:
-    """What a job of a kind is to do."""
+    """What a job of a kind is to do. Each provider has a kind of its own."""
+    if kind not in _WORK and kind.startswith("generations."):
+        return "Asking the provider for a picture"
     return _WORK.get(kind) or (f"The work {kind}" if kind else "A piece of work")
 
 

@@ -1,6 +1,7 @@
 // Around generations: forms go once, a key begins a prompt and Ctrl+Enter sends it. All of it is links
 // and forms without scripts.
 import { listen } from "../lib/keys.js";
+import { once } from "../lib/once.js";
 
 class GeneratePage extends HTMLElement {
   #leaving;
@@ -21,18 +22,10 @@ class GeneratePage extends HTMLElement {
 
   // Who comes back to the page and sends a form again means it.
   #renew() {
-    for (const form of this.querySelectorAll("form")) delete form.dataset.sent;
     for (const nonce of this.querySelectorAll("[name=nonce]")) {
       nonce.value = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
     }
   }
-}
-
-// A form that is on its way is not sent again by a second click.
-function once(event) {
-  const form = event.target;
-  if (form.dataset.sent) event.preventDefault();
-  else form.dataset.sent = "true";
 }
 
 function send(event) {

@@ -2,6 +2,7 @@
 // seconds in which that can be taken back. All of it is links and forms without scripts.
 import { ask } from "../lib/api.js";
 import { listen } from "../lib/keys.js";
+import { once } from "../lib/once.js";
 import { say, undoable } from "../lib/toast.js";
 
 const SECONDS = 10;
@@ -103,12 +104,6 @@ class ImagePage extends HTMLElement {
     if (keepalive) return;
     location.replace((neighbour("next") ?? neighbour("prev") ?? verb("back")).href);
   }
-}
-
-// A form that is on its way is not sent again by a second click.
-function once(event) {
-  if (event.target.dataset.sent) event.preventDefault();
-  event.target.dataset.sent = "true";
 }
 
 function verb(name) {
