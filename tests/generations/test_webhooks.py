@@ -78,7 +78,9 @@ async def test_three_times_at_the_same_moment(here: Here, vendor: Runware) -> No
         assert await vendor.call_back(vendor.submitted[0], 3) == [200, 200, 200]
         await one_artifact(client, generation)
         story = await client.story(generation)
-        assert (story.count("webhook_accepted"), story.count("webhook_ignored")) == (1, 1)
+        assert story.count("webhook_accepted") == 1
+        # Each reason is told once; by the third call the generation may be over, which is another.
+        assert story.count("webhook_ignored") in {1, 2}
         assert story.count("artifact_ready") == 1
 
 
