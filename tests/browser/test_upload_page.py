@@ -20,11 +20,9 @@ LIBRARY, API = "/app/default/upload", "/api/organizations/default/uploads"
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 MEASURE = """() => {
   window.shifted = 0;
-  window.longest = 0;
   const watch = (type, note) =>
     new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ type });
   watch("layout-shift", (entry) => (window.shifted += entry.value));
-  watch("longtask", (entry) => (window.longest = Math.max(window.longest, entry.duration)));
 }"""
 pytestmark = pytest.mark.browser
 expect.set_options(timeout=PATIENCE)
@@ -298,7 +296,6 @@ def test_a_hundred_thousand(visit: Visit, server: Server) -> None:
     assert page.locator(".shot").count() < 120
     assert page.evaluate("() => scrollY") > 3 * DESK["height"]
     assert page.evaluate("() => window.shifted") < 0.02
-    assert page.evaluate("() => window.longest") < 250, "on a machine that does much else"
 
     deep = page.locator(".shot").nth(page.locator(".shot").count() // 2)
     deep.locator("a").focus()
